@@ -6,7 +6,7 @@ from scipy import stats
 
 from slalom import Explainer, corpus
 from slalom.corpus import summarise
-from slalom.corpus.effects import difference, effect_of
+from slalom.corpus.results import difference, effect_of
 from slalom.corpus.table import SourceRow, explained_row, failed_row
 from slalom.errors import InputError
 from slalom.text import simple_words as word_spans

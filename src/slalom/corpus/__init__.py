@@ -8,13 +8,12 @@ summary(out)                    words and phrases over all its texts, and shortc
 compare(out1, out2)             which words changed between two models, which predictions flipped and why
 """
 
-from slalom.corpus.compared import CorpusComparison
 from slalom.corpus.comparing import compare
 from slalom.corpus.opening import Corpus, open  # noqa: A004
 from slalom.corpus.progress import Status, status
+from slalom.corpus.results import CorpusComparison, CorpusSummary, Shortcut, WordEffect
 from slalom.corpus.running import retry_failed, run
 from slalom.corpus.summarise import summary
-from slalom.corpus.summarised import CorpusSummary, Shortcut, WordEffect
 
 __all__ = [
     "Corpus",

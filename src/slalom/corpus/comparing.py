@@ -6,23 +6,22 @@
 Texts are matched by id.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, final
 
 from slalom.core.checks import whole_number
 from slalom.corpus import queries
-from slalom.corpus.compared import Change, CorpusComparison, Flip, WordChange
 from slalom.corpus.counts import Counts, label_of
-from slalom.corpus.effects import effect_of
 from slalom.corpus.engine import Parts, connect, identifier, literal
 from slalom.corpus.opening import Corpus, check_columns
 from slalom.corpus.opening import open as open_corpus
 from slalom.corpus.queries import kind_of
+from slalom.corpus.results import Change, CorpusComparison, Flip, WordChange, effect_of
 from slalom.corpus.summarise import PHRASES, UNITS, checked_phrases, snippet, written
-from slalom.corpus.summarised import KINDS
-from slalom.corpus.suspects import Selection, Totals
+from slalom.corpus.suspects import Selection
 from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.errors import InputError
 
@@ -63,41 +62,31 @@ def compare(
     longest, most = checked_phrases(phrases), whole_number("flips", flips, 0)
     least = None if min_texts is None else whole_number("min_texts", min_texts, 2)
     check_columns([] if gold is None else [GIVEN + gold], first.columns)
-    connection = connect()
-    try:
+    with closing(connect()) as connection:
         parts = [Parts(connection, table.place, name=name) for name, table in (("before", first), ("after", second))]
-        counts = Counts.of(first, parts[0], gold, None, target, include_poor=True)
-        pair = _Pair(parts, counts, [first.folder, second.folder])
+        counts = Counts(first, parts[0], gold, None, target, include_poor=True)
+        pair = _Pair(parts, counts, [first.folder, second.folder], case)
         least = max(5, pair.shared // 10_000) if least is None else least
-        changes = pair.changes(longest, least, top, case)
+        changes = tuple(pair.changes(longest, least, top))
         about = {
-            "models": [first.model, second.model],
-            "folders": [first.folder, second.folder],
-            "target": counts.target,
-            "shared": pair.shared,
-            "only": [n - pair.shared for n in pair.texts],
-            "min_texts": least,
-            "gold": gold,
-            **pair.flipped(),
-        }
-        return CorpusComparison(tuple(changes), tuple(pair.flips(most, case)), about)
-    finally:
-        connection.close()
+            "models": [first.model, second.model], "folders": [first.folder, second.folder], "target": counts.target,
+            "shared": pair.shared, "only": pair.only, "min_texts": least, "gold": gold, **pair.flipped(),
+        }  # fmt: skip
+        return CorpusComparison(changes, tuple(pair.flips(most)), about)
 
 
 @final
 class _Pair:
     """Two corpora in one database: the table `matched` has the numbers of the shared texts in both."""
 
-    def __init__(self, parts: list[Parts], counts: Counts, folders: list[str]) -> None:
-        self._parts, self._counts, self._run = parts, counts, parts[0].connection.execute
-        self.texts = []
-        chosen = f"status = {literal(EXPLAINED)} AND target = {literal(counts.target)}"
-        for name, one, folder in zip(("ids_before", "ids_after"), parts, folders, strict=True):
+    def __init__(self, parts: list[Parts], counts: Counts, folders: list[str], case: bool) -> None:
+        self._parts, self._counts, self._case, self._run = parts, counts, case, parts[0].connection.execute
+        texts, chosen = [], f"status = {literal(EXPLAINED)} AND target = {literal(counts.target)}"
+        for name, corpus, folder in zip(("ids_before", "ids_after"), parts, folders, strict=True):
             self._run(f"CREATE TABLE {name}(id VARCHAR, number BIGINT)")
-            if len(one):
-                self._run(f"INSERT INTO {name} SELECT id, number FROM {one.source()} WHERE {chosen}")
-            self.texts.append(self._number(f"SELECT count(*) FROM {name}"))
+            if len(corpus):
+                self._run(f"INSERT INTO {name} SELECT id, number FROM {corpus.source()} WHERE {chosen}")
+            texts.append(self._count(name))
             most = f"SELECT id FROM {name} GROUP BY id HAVING count(*) > 1 ORDER BY count(*) DESC, id LIMIT 1"
             if twice := self._run(most).fetchone():
                 raise InputError(f"ids must be unique to match texts; {twice[0]!r} occurs more than once in {folder!r}")
@@ -105,15 +94,16 @@ class _Pair:
             "CREATE TABLE matched AS SELECT b.number, a.number AS other FROM ids_before b JOIN ids_after a USING (id);"
             " DROP TABLE ids_before; DROP TABLE ids_after"
         )
-        self.shared = self._number("SELECT count(*) FROM matched")
+        self.shared = self._count("matched")
+        self.only = [n - self.shared for n in texts]
         if not self.shared:
             raise InputError(
                 f"{folders[0]!r} and {folders[1]!r} must have texts with equal ids, explained for {counts.target!r};"
                 " they share none"
             )
 
-    def _number(self, query: str) -> int:
-        return int(self._run(query).fetchone()[0])
+    def _count(self, table: str) -> int:
+        return int(self._run(f"SELECT count(*) FROM {table}").fetchone()[0])
 
     def _chunks(self) -> Iterator[tuple[str, str]]:
         """Yield the queries of the shared texts of both corpora, some parts of the first one at a time."""
@@ -127,15 +117,15 @@ class _Pair:
                     f" WHERE t.number BETWEEN {low} AND {high} AND m.number IN (SELECT number FROM {source})",
                 )
 
-    def _both(self, before: str, after: str, length: int, case: bool, frequent: bool = False) -> str:
+    def _both(self, before: str, after: str, length: int, frequent: bool = False) -> str:
         """Return the observations that both have: number, key, effects y0 and y1."""
         b, a = (
-            queries.observations(queries.occurrences(texts, length, case, "number AS text", frequent=frequent), "")
+            queries.observations(queries.occurrences(texts, length, self._case, "number AS text", frequent=frequent), "")
             for texts in (before, after)
         )
         return f"SELECT number, key, b.y AS y0, a.y AS y1, b.place FROM ({b}) b JOIN ({a}) a USING (number, key)"
 
-    def changes(self, longest: int, least: int, top: int, case: bool) -> Iterator[Change]:
+    def changes(self, longest: int, least: int, top: int) -> Iterator[Change]:
         """Yield what changed: words, phrases and pieces."""
         sums = {"s1": "y1 - y0", "s2": "(y1 - y0) ** 2", "b1": "y0", "b2": "y0 ** 2", "a1": "y1", "a2": "y1 ** 2"}
         columns = ", ".join(f"sum({what}) AS {name}" for name, what in sums.items())
@@ -148,7 +138,7 @@ class _Pair:
         )
         for length in (*range(1, longest + 1), 0):
             for before, after in self._chunks():
-                both = self._both(before, after, length, case, frequent=True)
+                both = self._both(before, after, length, frequent=True)
                 texts = "min(number), arg_min(place, number)"
                 self._run(f"INSERT INTO partial SELECT key, count(*), {columns}, {texts} FROM ({both}) GROUP BY key")
             self._run(
@@ -157,23 +147,20 @@ class _Pair:
                 f"INSERT INTO frequent SELECT key FROM found WHERE length = {length}; TRUNCATE partial"
             )
         self._run("CREATE TABLE totals AS SELECT row_number() OVER (ORDER BY length, key) - 1 AS id, * FROM found")
-        totals = Totals(self._parts[0].connection)
-        self._run("CREATE TABLE selected AS SELECT unnest(?::BIGINT[]) AS id", [totals.selected("effect", top).tolist()])
-        selection = Selection(self._parts[0].connection, totals)
-        listed = [key for kind in KINDS for key in selection.listed(kind, "effect", top)]
-        self._run("CREATE TABLE shown AS SELECT unnest(?::BIGINT[]) AS id", [listed])
+        selection = Selection(self._parts[0].connection, "effect", top)
+        listed = selection.listed()
         rows = {
             key: row
             for key, *row in self._run(
                 f"SELECT s.id, place, text, starts, ends, unit_words FROM {self._parts[0].source()} JOIN"
-                " (SELECT id, number, place FROM totals SEMI JOIN shown USING (id)) s USING (number)"
+                " (SELECT id, number, place FROM totals WHERE id IN (SELECT unnest(?::BIGINT[]))) s USING (number)",
+                [listed],
             ).fetchall()
         }
         for key in listed:
-            name = selection.keys[key]
-            n, s1, s2, b1, b2, a1, a2 = (float(totals.sums[column][key]) for column in ("n", *sums))
-            ends = effect_of(n, b1, b2), effect_of(n, a1, a2)
-            yield Change(written(name, snippet(name, *rows[key]), case), kind_of(name), effect_of(n, s1, s2), *ends)
+            name, of = selection.keys[key], {column: float(selection.sums[column][key]) for column in ("n", *sums)}
+            effects = (effect_of(of["n"], of[f"{x}1"], of[f"{x}2"]) for x in "sba")
+            yield Change(written(name, snippet(name, *rows[key]), self._case), kind_of(name), *effects)
 
     def _predictions(self, *columns: str) -> str:
         """Return the query of the shared texts with their predictions."""
@@ -185,38 +172,34 @@ class _Pair:
 
     def flipped(self) -> dict[str, Any]:
         """Return how many predictions flipped, by labels, and both accuracies."""
-        ways, right = Counter[tuple[str, str]](), [0, 0, 0]
+        ways, right = Counter[tuple[str, str]](), Counter[str]()
         query = f"SELECT label, new, gold, count(*) FROM ({self._predictions()}) GROUP BY ALL ORDER BY ALL"
         for label, new, gold, n in self._run(query).fetchall():
             truth = label_of(gold, self._counts.labels)
-            if label != new:
-                ways[label, new] += n
+            ways[label, new] += n if label != new else 0
             if truth is not None:
-                right = [count + n * hit for count, hit in zip(right, (label == truth, new == truth, True), strict=True)]
-        listed = [{"before": a, "after": b, "texts": n} for (a, b), n in ways.most_common()]
-        accuracy = [right[0] / right[2], right[1] / right[2]] if right[2] else None
+                right.update({"before": n * (label == truth), "after": n * (new == truth), "known": n})
+        listed = [{"before": a, "after": b, "texts": n} for (a, b), n in (+ways).most_common()]
+        accuracy = [right[when] / right["known"] for when in ("before", "after")] if right["known"] else None
         return {"flipped": ways.total(), "flips": listed, "accuracy": accuracy}
 
-    def flips(self, most: int, case: bool) -> Iterator[Flip]:
+    def flips(self, most: int) -> Iterator[Flip]:
         """Yield the texts whose prediction flipped, largest change of the score first, with the words that moved it."""
         columns = ("b.id", "a.score - b.score AS change", f"left(b.text, {2 * _OPENING}) AS text")
         query = (
             f"SELECT * FROM ({self._predictions(*columns)}) WHERE label IS DISTINCT FROM new ORDER BY abs(change) DESC, number"
         )
         rows = self._run(f"{query} LIMIT {most}").fetchall()
-        if not rows:
-            return
-        self._run("CREATE TABLE flipped AS SELECT unnest(?::BIGINT[]) AS number", [[row[0] for row in rows]])
-        self._run("DELETE FROM matched WHERE number NOT IN (FROM flipped)")
-        words: dict[int, list[WordChange]] = {}
+        self._run("DELETE FROM matched WHERE number NOT IN (SELECT unnest(?::BIGINT[]))", [[row[0] for row in rows]])
+        words = defaultdict[int, list[WordChange]](list)
         for before, after in self._chunks():
             for number, key, y0, y1 in self._run(
-                f"SELECT number, key, y0, y1 FROM ({self._both(before, after, 1, case)}) ORDER BY number, place"
+                f"SELECT number, key, y0, y1 FROM ({self._both(before, after, 1)}) ORDER BY number, place"
             ).fetchall():
-                words.setdefault(number, []).append(WordChange(key, y0, y1))
+                words[number].append(WordChange(key, y0, y1))
         for number, label, new, gold, name, change, text in rows:
             sign = 1.0 if change > 0 else -1.0
-            moved = [word for word in words.get(number, ()) if sign * (word.after - word.before) > 0]
+            moved = [word for word in words[number] if sign * (word.after - word.before) > 0]
             why = sorted(moved, key=lambda word: -abs(word.after - word.before))[:_WHY]
             opening = None if text is None else " ".join(text.split())[:_OPENING]
             yield Flip(number, name, label, new, label_of(gold, self._counts.labels), change, tuple(why), opening)

@@ -1,16 +1,16 @@
 """What the rows of a corpus are: how many by status, target, label and slice; and effects in parts of it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.corpus import queries
-from slalom.corpus.effects import Effect, effect_of
 from slalom.corpus.engine import Parts
+from slalom.corpus.results import Effect, effect_of
 from slalom.corpus.table import EXPLAINED
 from slalom.errors import InputError, count, did_you_mean
 
@@ -27,165 +27,139 @@ class Cell(NamedTuple):
 
 
 @final
-@dataclass(frozen=True)
 class Counts:
     """What the rows of a corpus are.
 
-    Attributes:
-        target: The class that is summarised.
-        labels: Labels of the model.
-        gold: Column of the true labels.
-        slices: Column of the slices.
-        statuses, targets: Number of rows by status, and of explained ones by target.
-        cells: Number of rows that are summarised, by cell.
-        poor: Poorly explained rows with the target, by cell.
-        rows, units: Number of all rows and of all units.
-        include_poor: Whether poorly explained rows are summarised.
-    """
-
-    target: str
-    labels: tuple[str, ...]
-    gold: str | None
-    slices: str | None
-    statuses: Mapping[str, int]
-    targets: Mapping[str, int]
-    cells: Mapping[Cell, int]
-    poor: Mapping[Cell, int]
-    rows: int
-    units: int
-    include_poor: bool
-
-    @classmethod
-    def of(
-        cls, table: Any, parts: Parts, gold: str | None, slices: str | None, target: str | None, include_poor: bool
-    ) -> "Counts":
-        """Count the rows of a corpus, and make the table `cells`."""
-        statuses, targets, units = Counter[str](), Counter[str](), 0
-        cells, poor = dict[str, Counter[Cell]](), dict[str, Counter[Cell]]()
-        found = parts.connection.execute(queries.facts(parts.source(), gold, slices)).fetchall() if len(parts) else []
-        for status, name, *cell, bad, n, n_units in found:
-            statuses[status] += n
-            units += n_units
-            if status == EXPLAINED:
-                targets[name] += n if include_poor or not bad else 0
-                cells.setdefault(name, Counter())[Cell(*cell)] += n if include_poor or not bad else 0
-                poor.setdefault(name, Counter())[Cell(*cell)] += n if bad else 0
-        targets = +targets
-        if not targets and poor:
-            raise InputError(
-                f"{table.folder!r} must have at least one text that is not poorly explained (a held-out R2 near the text of"
-                f" {queries.POOR_R2:g} or more); all {sum(map(Counter.total, poor.values()))} are; explain with more queries,"
-                " or add --include-poor (include_poor=True)"
-            )
-        if not targets:
-            raise InputError(
-                f"{table.folder!r} must have at least one explained text; it has {count(statuses.total(), 'row')},"
-                " none explained"
-            )
-        chosen = targets.most_common(1)[0][0] if target is None else target
-        if chosen not in targets:
-            listed = ", ".join(map(repr, targets))
-            raise InputError(
-                f"target must be one of {listed}, which texts explain; got {target!r}{did_you_mean(target, targets)}"
-            )
-        golds = [cell.gold for cell in cells[chosen]]
-        if odd := sorted({g for g in golds if g is not None and label_of(g, table.labels) is None}):
-            raise InputError(
-                f"the column {gold!r} must hold labels of the model ({', '.join(table.labels)}) or their indices;"
-                f" got {odd[0]!r}"
-            )
-        rows = statuses.total()
-        of_target = +cells[chosen], +poor[chosen]
-        made = cls(chosen, table.labels, gold, slices, statuses, targets, *of_target, rows, units, include_poor)
-        parts.connection.execute("CREATE TABLE cells(cell INTEGER, target VARCHAR, label VARCHAR, gold VARCHAR, slice VARCHAR)")
-        for number, cell in enumerate(made.cells):
-            parts.connection.execute("INSERT INTO cells VALUES (?, ?, ?, ?, ?)", [number, chosen, *cell])
-        return made
-
-    @property
-    def texts(self) -> int:
-        """Texts that are summarised."""
-        return sum(self.cells.values())
-
-    @property
-    def accuracy(self) -> float | None:
-        """Share of correct predictions among texts with a true label, however well they are explained."""
-        every = Counter(self.cells) if self.include_poor else Counter(self.cells) + Counter(self.poor)
-        right = sum(n for cell, n in every.items() if self.wrong(cell) is False)
-        known = sum(n for cell, n in every.items() if cell.gold is not None)
-        return right / known if known else None
-
-    def wrong(self, cell: Cell) -> bool | None:
-        """Return whether the prediction is wrong; None without a true label."""
-        return None if cell.gold is None else label_of(cell.gold, self.labels) != cell.label
-
-    @property
-    def groupings(self) -> dict[str, tuple[str, ...]]:
-        """Names of the parts of the corpus, by grouping."""
-        found: dict[str, tuple[str, ...]] = {}
-        if self.gold is not None:
-            found = {"prediction": ("correct", "wrong"), "gold": self.labels}
-        found["predicted"] = self.labels
-        if self.slices is not None:
-            sizes = Counter[str]()
-            for cell, n in self.cells.items():
-                sizes[cell.slice or ""] += n if cell.slice is not None else 0
-            names = [name for name, _ in (+sizes).most_common(_SLICES)]
-            found["slice"] = (*names, _OTHERS) if len(+sizes) > _SLICES else tuple(names)
-        return found
-
-    def part_of(self, cell: Cell, grouping: str) -> str | None:
-        """Return the part of the corpus that a cell is in; None where it is in none."""
-        if grouping == "prediction":
-            wrong = self.wrong(cell)
-            return None if wrong is None else ("correct", "wrong")[wrong]
-        if grouping == "slice":
-            return cell.slice if cell.slice is None or cell.slice in self.groupings["slice"] else _OTHERS
-        return cell.label if grouping == "predicted" else label_of(cell.gold, self.labels)
-
-    def sizes(self) -> dict[str, dict[str, int]]:
-        """Return the number of texts of each part."""
-        sizes = {grouping: dict.fromkeys(names, 0) for grouping, names in self.groupings.items()}
-        for grouping, parts in sizes.items():
-            for cell, n in self.cells.items():
-                if (name := self.part_of(cell, grouping)) in parts:
-                    parts[name] += n
-        return sizes
-
-
-@final
-class Groups:
-    """The effects of some keys in parts of the corpus.
+    Makes two tables: `cells` has the rows that are summarised by label, true label and slice, and `groups` the parts of the
+    corpus (by grouping) that each cell is in.
 
     Args:
-        counts: The parts.
-        ids: Ids of the keys, in ascending order.
-        connection: Has the sums of keys by cell, in the table `sums`, and the ids in `selected`.
+        corpus: The corpus.
+        parts: Its parts.
+        gold: Column of the true labels.
+        slices: Column of the slices.
+        target: The class that is summarised. Default: the one that most texts explain.
+        include_poor: Whether poorly explained texts are summarised.
+
+    Attributes:
+        targets: Number of explained rows by class.
+        cells: Number of rows that are summarised, by cell.
+        texts, poor, rows, units: Number of texts that are summarised, of poorly explained ones, of all rows and of all units.
+        accuracy: Share of correct predictions among texts with a true label, however well they are explained.
+        sizes: Number of texts in each part of the corpus, by grouping.
+
+    Raises:
+        InputError: There is no explained text, or no such target or label.
     """
 
-    def __init__(self, counts: Counts, ids: Any, connection: Any) -> None:
-        query = "SELECT id, cell, n, s1, s2 FROM sums SEMI JOIN selected USING (id)"
-        found = connection.execute(query).fetchnumpy()
-        index, self._groupings = np.searchsorted(ids, found["id"]), counts.groupings
-        self._sums: dict[str, Floats] = {}
-        for grouping, names in self._groupings.items():
-            where = {name: i for i, name in enumerate(names)}
-            code = np.array([where.get(counts.part_of(cell, grouping) or "", -1) for cell in counts.cells])[found["cell"]]
-            sums = np.zeros((3, len(ids), len(names)))
-            for row, name in enumerate(("n", "s1", "s2")):
-                np.add.at(sums[row], (index[code >= 0], code[code >= 0]), np.asarray(found[name], dtype=float)[code >= 0])
-            self._sums[grouping] = sums
+    def __init__(
+        self, corpus: Any, parts: Parts, gold: str | None, slices: str | None, target: str | None, include_poor: bool
+    ) -> None:
+        self._run, self.labels, self.gold, self.slices = parts.connection.execute, corpus.labels, gold, slices
+        rows = self._run(queries.facts(parts.source(), gold, slices)).fetchall() if len(parts) else []
+        explained = [(name, Cell(*cell), bad, n) for status, name, *cell, bad, n, _ in rows if status == EXPLAINED]
+        self.rows, self.units = sum(row[-2] for row in rows), sum(row[-1] for row in rows)
+        self.targets = Counter[str]()
+        for name, _, bad, n in explained:
+            self.targets[name] += n if include_poor or not bad else 0
+        self.targets = +self.targets
+        self.target = self._chosen(target, corpus.folder, sum(n for *_, n in explained))
+        every, self.cells, self.poor = Counter[Cell](), Counter[Cell](), 0
+        for name, cell, bad, n in explained:
+            if name == self.target:
+                every[cell] += n
+                self.poor += n if bad else 0
+                self.cells[cell] += n if include_poor or not bad else 0
+        self.cells = +self.cells
+        if odd := sorted({str(cell.gold) for cell in every if cell.gold is not None and self.truth(cell) is None}):
+            raise InputError(
+                f"the column {gold!r} must hold labels of the model ({', '.join(self.labels)}) or their indices; got {odd[0]!r}"
+            )
+        self.texts = self.cells.total()
+        known = sum(n for cell, n in every.items() if cell.gold is not None)
+        self.accuracy = sum(n for cell, n in every.items() if self.is_wrong(cell) is False) / known if known else None
+        self.sizes = self._grouped()
 
-    def texts(self, grouping: str) -> Floats:
-        """Return the texts of each key by part (k, parts)."""
-        return np.asarray(self._sums[grouping][0])
+    def _chosen(self, target: str | None, folder: str, explained: int) -> str:
+        """Return the class that is summarised."""
+        if not self.targets and explained:
+            raise InputError(
+                f"{folder!r} must have at least one text that is not poorly explained (a held-out R2 near the text of"
+                f" {queries.POOR_R2:g} or more); all {explained} are; explain with more queries, or add --include-poor"
+                " (include_poor=True)"
+            )
+        if not self.targets:
+            raise InputError(
+                f"{folder!r} must have at least one explained text; it has {count(self.rows, 'row')}, none explained"
+            )
+        if target is not None and target not in self.targets:
+            listed = ", ".join(map(repr, self.targets))
+            raise InputError(
+                f"target must be one of {listed}, which texts explain; got {target!r}{did_you_mean(target, self.targets)}"
+            )
+        return self.targets.most_common(1)[0][0] if target is None else target
 
-    def effects(self, i: int) -> dict[str, dict[str, Effect]]:
-        """Return the effect of the i-th key in all parts of the corpus."""
-        return {
-            grouping: {name: effect_of(*self._sums[grouping][:, i, part]) for part, name in enumerate(names)}
-            for grouping, names in self._groupings.items()
-        }
+    def _grouped(self) -> dict[str, dict[str, int]]:
+        """Make the tables `cells` and `groups`; return the number of texts of each part of the corpus."""
+        sizes: dict[str, dict[str, int]] = {}
+        if self.gold is not None:
+            sizes = {"prediction": {"correct": 0, "wrong": 0}, "gold": dict.fromkeys(self.labels, 0)}
+        sizes["predicted"] = dict.fromkeys(self.labels, 0)
+        largest = list[str]()
+        if self.slices is not None:
+            slices = Counter[str]()
+            for cell, n in self.cells.items():
+                slices[cell.slice or ""] += n if cell.slice is not None else 0
+            largest = [name for name, _ in (+slices).most_common(_SLICES)]
+            sizes["slice"] = dict.fromkeys([*largest, _OTHERS] if len(+slices) > _SLICES else largest, 0)
+        self._run("CREATE TABLE cells(cell INTEGER, target VARCHAR, label VARCHAR, gold VARCHAR, slice VARCHAR)")
+        self._run("CREATE TABLE groups(cell INTEGER, grouping VARCHAR, part VARCHAR)")
+        for number, (cell, n) in enumerate(self.cells.items()):
+            self._run("INSERT INTO cells VALUES (?, ?, ?, ?, ?)", [number, self.target, *cell])
+            wrong = self.is_wrong(cell)
+            parts = {
+                "prediction": None if wrong is None else ("correct", "wrong")[wrong],
+                "gold": self.truth(cell),
+                "predicted": cell.label,
+                "slice": cell.slice if cell.slice is None or cell.slice in largest else _OTHERS,
+            }
+            for grouping, part in parts.items():
+                if part is not None and part in sizes.get(grouping, ()):
+                    sizes[grouping][part] += n
+                    self._run("INSERT INTO groups VALUES (?, ?, ?)", [number, grouping, part])
+        return sizes
+
+    def truth(self, cell: Cell) -> str | None:
+        """Return the true label of a cell as the model has it; None where it is none of the model's."""
+        return label_of(cell.gold, self.labels)
+
+    def is_wrong(self, cell: Cell) -> bool | None:
+        """Return whether the prediction is wrong; None without a true label."""
+        return None if cell.gold is None else self.truth(cell) != cell.label
+
+    def texts_by_part(self, ids: NDArray[np.int64], grouping: str) -> Floats:
+        """Return the texts of keys, whose ids ascend, by part of the corpus (k, parts)."""
+        query = (
+            "SELECT id, part, sum(n)::BIGINT FROM sums JOIN groups USING (cell) SEMI JOIN selected USING (id)"
+            " WHERE grouping = ? GROUP BY ALL"
+        )
+        places = {part: i for i, part in enumerate(self.sizes[grouping])}
+        texts = np.zeros((len(ids), len(places)))
+        for key, part, n in self._run(query, [grouping]).fetchall():
+            texts[np.searchsorted(ids, key), places[part]] = n
+        return texts
+
+    def effects(self, ids: Iterable[int]) -> dict[int, dict[str, dict[str, Effect]]]:
+        """Return the effects of keys in all parts of the corpus."""
+        none = Effect(0)
+        effects = {key: {grouping: dict.fromkeys(parts, none) for grouping, parts in self.sizes.items()} for key in ids}
+        query = (
+            "SELECT id, grouping, part, sum(n), sum(s1), sum(s2) FROM sums JOIN groups USING (cell)"
+            " WHERE id IN (SELECT unnest(?::BIGINT[])) GROUP BY ALL"
+        )
+        for key, grouping, part, *sums in self._run(query, [list(effects)]).fetchall():
+            effects[key][grouping][part] = effect_of(*sums)
+        return effects
 
 
 def label_of(gold: str | None, labels: Sequence[str]) -> str | None:

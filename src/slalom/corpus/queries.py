@@ -15,7 +15,7 @@ from typing import Any
 
 from slalom.corpus.engine import Parts, connect, identifier, literal
 from slalom.corpus.folder import Folder
-from slalom.corpus.summarised import Kind
+from slalom.corpus.results import Kind
 from slalom.corpus.table import EXPLAINED, GIVEN, LONGEST, phrase_column
 from slalom.errors import InputError, one_line
 from slalom.result.fidelity import NEGLIGIBLE
@@ -54,29 +54,23 @@ def kind_of(key: str) -> Kind:
     return "piece" if key.startswith(PIECE) else "phrase" if BETWEEN in key else "word"
 
 
-def views(source: str) -> list[str]:
-    """Return the statements that make the views for questions of users."""
-    phrases = " UNION ALL ".join(
-        f"SELECT number, place, {n} AS length, {_joined(1, n, literal(' '))} AS phrase, effect"
-        f" FROM ({_unnested('texts', n, 'lower(', ')')}) WHERE w{n} IS NOT NULL"
-        for n in range(2, LONGEST + 1)
-    )
-    return [
-        f"CREATE VIEW texts AS SELECT * FROM {source}",
-        "CREATE VIEW units AS SELECT number, unnest(range(n_units)) AS place, unnest(units) AS unit,"
-        " unnest(removal) AS removal, unnest(removal_se) AS removal_se FROM texts",
-        f"CREATE VIEW words AS SELECT number, place, w1 AS word, effect FROM ({_unnested('texts', 1, 'lower(', ')')})",
-        f"CREATE VIEW phrases AS {phrases}",
-    ]
-
-
 def ask(folder: Folder, query: str) -> Any:
     """Return the answer to a question of a user as a relation of DuckDB."""
     connection = connect()
     import duckdb  # noqa: PLC0415
 
-    for view in views(Parts(connection, folder).source()):
-        connection.execute(view)
+    phrases = " UNION ALL ".join(
+        f"SELECT number, place, {n} AS length, {_joined(1, n, literal(' '))} AS phrase, effect"
+        f" FROM ({_unnested('texts', n, 'lower(', ')')}) WHERE w{n} IS NOT NULL"
+        for n in range(2, LONGEST + 1)
+    )
+    connection.execute(
+        f"CREATE VIEW texts AS SELECT * FROM {Parts(connection, folder).source()};"
+        "CREATE VIEW units AS SELECT number, unnest(range(n_units)) AS place, unnest(units) AS unit,"
+        " unnest(removal) AS removal, unnest(removal_se) AS removal_se FROM texts;"
+        f"CREATE VIEW words AS SELECT number, place, w1 AS word, effect FROM ({_unnested('texts', 1, 'lower(', ')')});"
+        f"CREATE VIEW phrases AS {phrases}"
+    )
     try:
         return connection.sql(query)
     except duckdb.Error as error:
@@ -158,14 +152,13 @@ def split_words(source: str, case: bool) -> str:
     return f"INSERT INTO pieces SELECT key, any_value(pieces) FROM ({of_text}) GROUP BY key"
 
 
-def frequent(length: int, least: int) -> list[str]:
+def frequent(length: int, least: int) -> str:
     """Return the statements that keep the keys in enough texts."""
-    return [
-        f"INSERT INTO frequent SELECT key FROM partial GROUP BY key HAVING sum(n) >= {least}",
+    return (
+        f"INSERT INTO frequent SELECT key FROM partial GROUP BY key HAVING sum(n) >= {least};"
         f"INSERT INTO by_cell SELECT {length}, key, cell, {_ADDED} FROM partial SEMI JOIN frequent USING (key)"
-        " GROUP BY key, cell",
-        "TRUNCATE partial",
-    ]
+        " GROUP BY key, cell; TRUNCATE partial"
+    )
 
 
 def seen(source: str, lengths: Sequence[int], case: bool) -> str:
@@ -179,14 +172,14 @@ def seen(source: str, lengths: Sequence[int], case: bool) -> str:
     return f"SELECT number, id, cell, y, place FROM ({observations(every, 'any_value(cell) AS cell,')}) JOIN wanted USING (key)"
 
 
-def examples(source: str, most: int, sample: int) -> list[str]:
+def examples(source: str, most: int, sample: int) -> str:
     """Return the statements that note the strongest texts of keys in both directions, and a sample of effects."""
     strongest = (
         f"SELECT id, y * sign > 0 AS usual, number, y, place, cell FROM {source} WHERE y * sign != 0 OR sign = 1 QUALIFY"
         f" row_number() OVER (PARTITION BY id, y * sign > 0 ORDER BY abs(y) DESC, number) <= {most}"
     )
     drawn = f"SELECT id, number, y, cell FROM {source} QUALIFY {_DRAWN} <= {sample}"
-    return [f"INSERT INTO strongest {strongest}", f"INSERT INTO sample {drawn}"]
+    return f"INSERT INTO strongest {strongest}; INSERT INTO sample {drawn}"
 
 
 def drawn(sample: int) -> str:

@@ -1,34 +1,19 @@
-"""Words and phrases that move the model but should not.
+"""Words and phrases that move the model but should not; docs/how-to/corpus-summary.md explains both halves of this file.
 
-For a word with mean effect m (over the n texts that have it, towards the target class) the score is what the model relies on it
-for certain, times the share of it that nothing supports:
+The score of a word with mean effect m in n of N texts:
 
     score = L (1 - (1 - d)(1 - c / 2)) (1 - n / N)
 
-    L = max(0, |m| - t se)             the least the model relies on it: the end of a 95% interval next to 0, with a moderated
-                                       variance (d0 s0^2 + (n - 1) s^2) / (d0 + n - 1), so that few equal texts prove little
-    d = max(0, 1 - max(0, U) / L)      the share that labels do not support. U: the most they support, the upper end of a 95%
-                                       interval of the log odds of the target among texts that have the word, relative to all
-                                       texts, in the direction of m; two texts at the base rate are added
-    c = max(0, KL - q) / log(1 / p)    how concentrated its texts are in one slice: divergence of their slices from those of
-                                       all texts, less what chance reaches in 2.5 of 100 cases, as a share of its maximum
-    1 - n / N                          the share of texts without it: a shortcut is strong on few texts
+    L = max(0, |m| - t se)             with the moderated variance (d0 s0^2 + (n - 1) s^2) / (d0 + n - 1)
+    d = max(0, 1 - max(0, U) / L)      U: upper end of the 95% interval of the log odds of the target among texts that have the
+                                       word, relative to all texts, in the direction of m; two texts at the base rate are added
+    c = max(0, KL - q) / log(1 / p)    KL: divergence of its slices from those of all texts; q: what chance reaches in 2.5 of
+                                       100 cases; p: share of the slice where it is most frequent
 
 Without labels d is 0, without slices c is 0; with neither the score is L (1 - n / N), the strong and rare.
 
-A phrase, its words and their pieces compete; so do a word and its pieces. The part's effect elsewhere decides, in texts that do
-not have the whole:
-
-    the part stands for the whole     elsewhere it has 0.8 of the whole's effect; or half of it, where it is as frequent and its
-                                      score is half of the whole's: a part that is everywhere must not hide a whole that comes
-                                      from one source and does up to twice as much. Or within the whole it has 0.8 of the
-                                      effect, of the rest no word (piece) has a quarter of it, and elsewhere it has half of its
-                                      own mean effect; where it hardly occurs elsewhere (in fewer than three texts, or a quarter
-                                      as many) it must have 0.9 of the effect, as the whole is then as frequent
-    the whole stands for the part     the part does not stand for it, and elsewhere has less than half of its own mean effect;
-                                      where it hardly occurs elsewhere: unless it has half of the whole's effect against it
-
-So "xyzzy" stands for "great xyzzy", "-zzy" for "filmzzy", and "in my view" for "view".
+A phrase, its words and their pieces compete; so do a word and its pieces. What a part does elsewhere, in texts without the
+whole, decides which of them is listed (`Rival`): "xyzzy" stands for "great xyzzy", and "in my view" for "view".
 """
 
 from collections.abc import Mapping, Sequence
@@ -117,12 +102,10 @@ def suspicion(
     labels: tuple[Floats, Floats, float] | None = None,
     slices: tuple[Floats, Floats] | None = None,
 ) -> Suspicion:
-    """Return how suspicious words are."""
+    """Return how suspicious words are, from the arguments of `label_support` and `concentration`."""
     least = reliance(n, mean, variance)
-    none = np.full(len(n), np.nan)
-    unsupported = support = concentrated = none
-    where = np.full(len(n), -1)
-    doubt = np.ones(len(n))
+    unsupported = support = concentrated = np.full(len(n), np.nan)
+    where, doubt = np.full(len(n), -1), np.ones(len(n))
     if labels is not None and 0 < labels[2] < 1:
         support, error = label_support(*labels)
         most = np.maximum(0.0, np.sign(mean) * support + NORMAL_95 * error)
@@ -162,10 +145,9 @@ class Rival(NamedTuple):
     """A part and the whole that it is in: a word and a phrase, a piece and a word.
 
     Attributes:
-        whole: Mean effect of the whole.
-        texts: Texts that have it.
-        part: Mean effect of the part over all its texts.
-        inside: Its mean effect in texts that have the whole.
+        whole, part: Mean effects of both over all their texts.
+        texts: Texts that have the whole.
+        inside: Mean effect of the part in texts that have the whole.
         elsewhere: Its mean effect in texts that do not.
         others: Number of these texts.
         rest: Strongest effect, in the direction of the whole, of a word (piece) of the whole that is not in the part.
@@ -182,12 +164,16 @@ class Rival(NamedTuple):
     carried: float = 1.0
 
     @property
-    def rare(self) -> bool:
+    def is_rare(self) -> bool:
         """Whether the part hardly occurs elsewhere."""
         return self.others < max(_FEWEST, _OTHERS * self.texts)
 
     def part_stands(self) -> bool:
         """Return whether the part stands for the whole.
+
+        Elsewhere it has most of the whole's effect; or half of it, where it is as frequent and its own score is half of the
+        whole's: a part that is everywhere must not hide a whole that comes from one source. Or the part has most of the effect
+        within the whole, the rest does nothing, and elsewhere it keeps half of its own effect.
 
         Example:
             >>> xyzzy = Rival(whole=4.5, texts=10, part=4.0, inside=4.1, elsewhere=4.0, others=190, rest=0.1)
@@ -196,18 +182,18 @@ class Rival(NamedTuple):
             (True, False)
         """
         sign = 1.0 if self.whole >= 0 else -1.0
-        suspect = self.others >= self.texts and self.carried >= _PART
-        if not self.rare and sign * self.elsewhere >= (_PART if suspect else _MOST) * abs(self.whole):
+        is_suspect = self.others >= self.texts and self.carried >= _PART
+        if not self.is_rare and sign * self.elsewhere >= (_PART if is_suspect else _MOST) * abs(self.whole):
             return True
-        alone = sign * self.inside >= (_SAME if self.rare else _MOST) * abs(self.whole)
+        alone = sign * self.inside >= (_SAME if self.is_rare else _MOST) * abs(self.whole)
         if not alone or sign * self.rest >= _REST * abs(self.whole):
             return False
-        return self.rare or sign * self.elsewhere >= _PART * abs(self.part)
+        return self.is_rare or sign * self.elsewhere >= _PART * abs(self.part)
 
     def whole_stands(self) -> bool:
         """Return whether the whole stands for the part, where the part does not stand for it."""
         sign = 1.0 if self.whole >= 0 else -1.0
-        if self.rare:
+        if self.is_rare:
             return sign * self.part > -_PART * abs(self.whole)
         return sign * self.part > 0 and sign * self.elsewhere < _PART * abs(self.part)
 

@@ -20,7 +20,7 @@ from slalom.corpus.lock import is_running
 from slalom.corpus.opening import Corpus, read_manifest
 from slalom.corpus.parts import damage
 from slalom.corpus.progress import saved_progress
-from slalom.corpus.summarise import Options, summarised
+from slalom.corpus.summarise import summary
 from slalom.corpus.table import GIVEN
 from slalom.errors import InputError, SlalomError, one_line
 from slalom.render.page.corpus import summary_content
@@ -124,9 +124,9 @@ class ServedCorpus:
         """Return the summary as JSON."""
         self._same = self._same or _same_model(self._manifest, self._models)
         self._values = self._counted()
-        options = Options(gold=self._facts.gold, slices=self._slices, target=target or None)
+        options: dict[str, Any] = {"gold": self._facts.gold, "slices": self._slices, "target": target or None}
         try:
-            content = summary_content(summarised(self._corpus, options, step))
+            content = summary_content(summary(self._corpus, **options, progress=step))
         except InputError as error:
             raise InputError(str(error).replace(self._folder.path(""), self.name)) from error
         content["about"]["folder"] = self.name  # never a path

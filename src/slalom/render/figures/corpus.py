@@ -9,7 +9,7 @@ from matplotlib.transforms import blended_transform_factory
 
 from slalom.core.checks import Floats, whole_number
 from slalom.corpus import CorpusSummary, WordEffect
-from slalom.corpus.summarised import KINDS
+from slalom.corpus.results import KINDS
 from slalom.errors import InputError
 from slalom.render.figures.canvas import Words, canvas, header, moved, shorten
 from slalom.render.figures.theme import dress, theme_of
