@@ -12,17 +12,15 @@ from slalom.models.api.answers import (
     Keys,
     Outcome,
     Row,
-    Rows,
-    Unusable,
     choices,
     content,
     from_log_probabilities,
     from_samples,
+    missing,
     named_label,
     positions,
-    repeated,
 )
-from slalom.models.api.probe import keys_of
+from slalom.models.api.probe import keys_of, noise_of
 
 # A language model over strings: the distribution of the next token after each beginning.
 LANGUAGE = {
@@ -110,10 +108,10 @@ def test_a_generated_token_outside_the_list_lowers_no_bound_and_minus_9999_means
 def test_what_is_no_log_probability_and_probabilities_above_one_are_refused():
     for number in (float("nan"), float("inf"), -float("inf"), 0.5, "low", None, True):
         entry = {"token": "a", "logprob": -1.0, "top_logprobs": [{"token": "b", "logprob": number}]}
-        with pytest.raises(Unusable):
+        with pytest.raises(ModelError):
             positions({"logprobs": {"content": [entry]}})
     top = [{"token": t, "logprob": -0.1} for t in "abc"]
-    with pytest.raises(Unusable, match=r"add up to 2\.71"):
+    with pytest.raises(ModelError, match=r"add up to 2\.71"):
         positions({"logprobs": {"content": [{"token": "a", "logprob": -0.1, "top_logprobs": top}]}})
 
 
@@ -131,7 +129,7 @@ def test_what_is_no_answer_is_kept_apart():
         assert (row.low == 0.0).all()
         assert (row.high == 1.0).all()
     for answer in ({}, {"choices": []}, {"choices": None}, {"choices": ["a"]}):
-        with pytest.raises(Unusable):
+        with pytest.raises(ModelError):
             choices(answer)
 
 
@@ -146,33 +144,14 @@ def test_samples_are_counted_and_smoothed():
     assert named_label("no", [["yes"], ["no"]]) == 1
 
 
-def test_repeats_give_the_mean_and_the_variance_of_the_log_odds():
-    p = np.array([[0.6, 0.3], [0.5, 0.4], [0.7, 0.2]])
-    rows = [
-        from_log_probabilities(
-            {"text": "a", "logprobs": {"tokens": ["a"], "top_logprobs": [{"a": math.log(x), "b": math.log(y)}]}},
-            Keys({"a": 0, "b": 1}, frozenset(), 2),
-        )
-        for x, y in p
-    ]
-    row = repeated(rows)
-    odds = np.log(p[:, 0] / p[:, 1])
-    assert row.log_p[0] - row.log_p[1] == pytest.approx(odds.mean())
-    assert row.spread == pytest.approx([odds.var(ddof=1)] * 2)
-
-
-def test_repeats_are_measured_where_a_spelling_is_not_listed():
+def test_noise_is_the_variance_of_the_log_odds_where_all_labels_are_listed():
     p = np.array([[0.6, 0.3], [0.5, 0.4], [0.7, 0.2]])
     keys = Keys({"a": 0, "A": 0, "b": 1, "B": 1}, frozenset(), 2)
     tops = [{"a": math.log(x), "b": math.log(y), "c": math.log(0.01)} for x, y in p]
     rows = [from_log_probabilities({"text": "a", "logprobs": {"tokens": ["a"], "top_logprobs": [top]}}, keys) for top in tops]
-    assert all((row.low + 0.01 == row.high).all() for row in rows), "A and B may have up to 0.01 each"
-    row = repeated(rows)
-    odds = np.log(p[:, 0] / p[:, 1])
-    assert row.log_p[0] - row.log_p[1] == pytest.approx(odds.mean())
-    assert row.spread == pytest.approx([odds.var(ddof=1)] * 2)
-    assert np.log(row.high) == pytest.approx(np.log(p + 0.01).mean(axis=0))
-    assert np.log(row.low) == pytest.approx(np.log(p).mean(axis=0))
+    assert noise_of(rows) == pytest.approx(np.log(p[:, 0] / p[:, 1]).var(ddof=1))
+    assert noise_of(rows[:1]) == 0.0
+    assert noise_of([missing(Outcome.EMPTY, 2), rows[0]]) == 0.0
 
 
 # --- the model, without a server -------------------------------------------------------------------------------------------
@@ -182,8 +161,8 @@ def api(labels=("no", "yes"), **options):
     return Api("m", "{text} ->", list(labels), "http://127.0.0.1:1/v1", **options)
 
 
-def outputs(model, *rows):
-    return np.stack([Rows.packed(row, mode, 20, False) for row, mode in rows])
+def outputs(model, *rows, noise=0.0):
+    return np.stack([row.packed(how, noise, None) for row, how in rows])
 
 
 def log_row(labels, top):
@@ -261,31 +240,26 @@ def test_missing_answers_have_no_bounds_and_the_mean_of_the_others():
         model.observe(np.concatenate([answers, answers[-1:]]), 1)
 
 
-def test_a_whole_text_without_an_answer_is_an_error():
-    model = api()
-    good, bad = log_row(("no", "yes"), 6), from_log_probabilities({"text": ""}, YES_NO)
-    answers = outputs(model, *[(good, 1)] * 9, (bad, 1))
-    answers[-1, 5 * 2 + 4] = 1.0
-    with pytest.raises(ModelError, match=r"no answer about the whole text \(empty\)"):
-        model.observe(answers, 1)
+def test_one_query_without_an_answer_is_an_error():
+    with pytest.raises(ModelError, match=r"no answer to 1 of 1 queries \(empty: 1\); the model says nothing"):
+        api().observe(outputs(api(), (from_log_probabilities({"text": ""}, YES_NO), 1)), 1)
 
 
-def test_noise_of_repeats_is_reported_and_is_the_variance_of_every_score():
+def test_noise_is_reported_and_is_the_variance_of_every_score():
     model = api()
     row = log_row(("no", "yes"), 6)
-    answers = outputs(model, (row, 1), (row, 1))
-    answers[0, 8:10] = 0.04  # the spread of both labels
+    answers = outputs(model, (row, 1), (row, 1), noise=0.04)
     assert model.observe(answers, 1).variance.tolist() == [0.04, 0.04]
     assert model.report(answers).figures["noise"] == pytest.approx(0.2)
-    assert model.observe(answers[1:], 1).variance is None
+    assert model.observe(outputs(model, (row, 1)), 1).variance is None
 
 
-def test_noise_of_repeats_is_that_of_the_scores_of_all_labels():
+def test_noise_is_that_of_the_scores_of_all_labels():
     for labels in [("no", "yes"), ("no", "yes", "un", "maybe")]:
         rng, n, model = np.random.default_rng(0), len(labels), api(labels)
         logs = math.log(0.9 / n) + 0.05 * rng.normal(size=(4000, n))
-        rows = [Row(log_p, np.exp(log_p), np.exp(log_p), np.zeros(n), 0.9) for log_p in logs]
-        observed = model.observe(outputs(model, (repeated(rows), 1)), "all")
+        rows = [Row(np.exp(log_p), np.exp(log_p), np.zeros(n), 0.9) for log_p in logs]
+        observed = model.observe(outputs(model, (rows[0], 1), noise=noise_of(rows)), "all")
         centred = logs - logs.mean(axis=1, keepdims=True)
         assert observed.variance[0] == pytest.approx(centred.var(axis=0).mean(), rel=0.02 if n == 2 else 0.05)
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from email.utils import formatdate
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -111,29 +111,18 @@ def test_a_slow_request_holds_up_no_other(tmp_path):
     assert done == ["b", "c", "d"]
 
 
-@cases(
-    ("status", "error", "headers", "requests", "kind", "message"),
-    [
-        (
-            500,
-            {"message": "out of order"},
-            {},
-            2,
-            ModelError,
-            r"answers with status 500 \(out of order\) \(2 times\); check that",
-        ),
-        (429, {}, {"Retry_After": "3600"}, 1, ModelError, "asks to wait 3600 s; run it again later"),
-        (429, {"message": "You exceeded your quota", "code": "insufficient_quota"}, {}, 1, Refused, "exceeded your quota"),
-        *((s, {"message": "no"}, {}, 1, Refused, f"refuses the request with status {s}.*; ") for s in (400, 401, 403, 404)),
-    ],
-)
-def test_the_error_says_what_happened_after_as_many_requests_as_make_sense(status, error, headers, requests, kind, message):
-    with Served(lambda handler, path, body: handler.send({"error": error}, status, **headers)) as server:
-        with pytest.raises(kind, match=message) as caught:
-            Client(server.url, attempts=2).ask("completions", BODY)
-        assert len(server.asked) == requests
-        assert "\n" not in str(caught.value)
-        assert getattr(caught.value, "status", status) == status
+def test_the_error_says_what_happened_after_as_many_requests_as_make_sense():
+    for status, error, headers, requests, message in [
+        (500, {"message": "out of order"}, {}, 2, r"answers with status 500 \(out of order\) \(2 times\); check that"),
+        (429, {"message": "no"}, {"Retry_After": "3600"}, 1, r"status 429 \(no\), and asks to wait 3600 s; run it again later"),
+        *((status, {"message": "no"}, {}, 1, f"refuses the request with status {status}.*; ") for status in (400, 401, 404)),
+    ]:
+        with Served(lambda handler, *_, e=error, s=status, h=headers: handler.send({"error": e}, s, **h)) as server:
+            with pytest.raises(ModelError, match=message) as caught:
+                Client(server.url, attempts=2).ask("completions", BODY)
+            assert len(server.asked) == requests
+            assert "\n" not in str(caught.value)
+            assert getattr(caught.value, "status", status) == status
 
 
 def test_a_server_that_does_not_run_is_an_error_soon():
@@ -144,26 +133,20 @@ def test_a_server_that_does_not_run_is_an_error_soon():
 
 
 def test_a_limited_server_is_asked_again_after_the_time_that_it_says():
-    for headers in (
-        {"Retry_After": "0.4"},
-        {"Retry_After": lambda: formatdate(time.time() + 2, usegmt=True)},
-        {"retry_after_ms": "400"},
-    ):
-        times = []
+    times = []
 
-        def answer(handler, path, body, headers=headers, times=times):
-            times.append(time.monotonic())
-            if len(times) == 1:
-                said = {name: value() if callable(value) else value for name, value in headers.items()}
-                return handler.send({"error": {"message": "slow down"}}, 429, **said)
-            return works(handler, path, body)
+    def answer(handler, path, body):
+        times.append(time.monotonic())
+        if len(times) == 1:
+            return handler.send({"error": {"message": "slow down"}}, 429, Retry_After="0.4")
+        return works(handler, path, body)
 
-        with Served(answer) as server:
-            client = Client(server.url)
-            assert client.ask("completions", BODY)["choices"]
-            client.close()
-        assert len(times) == 2
-        assert times[1] - times[0] > 0.38, headers
+    with Served(answer) as server:
+        client = Client(server.url)
+        assert client.ask("completions", BODY)["choices"]
+        client.close()
+    assert len(times) == 2
+    assert times[1] - times[0] > 0.38
 
 
 @cases("part", ["headers", "body"])
@@ -269,7 +252,7 @@ def test_a_layer_that_ignores_logprobs_is_sampled(several):
 
     with Served(answer) as server:
         found = Api("m", [{"role": "user", "content": "{text}"}], LABELS, server.url, samples=8, concurrency=1)
-        assert found.capabilities.several is several
+        assert found.capabilities.size == (8 if several else 1)
         before = found.usage.requests
         outputs = found.collect(found.submit(["a"]))
         assert found.usage.requests - before == (1 if several else 8)
@@ -300,12 +283,11 @@ def test_noise_is_measured_where_equal_requests_get_different_answers():
         handler.send(content)
 
     with Served(answer) as server:
-        found = model(server)
+        found = model(server, concurrency=1)
         e = Explainer(found, queries=20)("a good day and a bad one")
-        assert found.capabilities.deterministic is False
-        asked = [text_of(body) for _, body in server.asked].count("a good day and a bad one")
-        assert asked == 4, "once, and three repeats"
-        assert e.figures["noise"] == pytest.approx(0.1, rel=0.6)
+        assert found.capabilities.noise == pytest.approx(0.01, rel=0.3)
+        assert e.figures["noise"] == pytest.approx(0.1, rel=0.2)
+        assert [text_of(body) for _, body in server.asked].count(TEXT) == 9, "the probe, and eight repeats"
         assert found.usage.requests == len(server.asked)
         found.close()
 
@@ -346,8 +328,9 @@ def test_a_content_filter_that_is_an_error_is_a_missing_answer():
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
+    monkeypatch.delitem(sys.modules, "slalom.models.api.client")
     with pytest.raises(MissingExtra, match=r"needs openai; install it with: pip install 'slalom-xai\[api\]'"):
-        Client("http://127.0.0.1:1/v1")
+        import_module("slalom.models.api.client")
 
 
 def test_a_server_that_answers_nothing_is_not_paid_for_long():
@@ -363,7 +346,7 @@ def test_a_server_that_answers_nothing_is_not_paid_for_long():
         found = model(server)
         probe = found.capabilities.requests
         explainer = Explainer(found, queries=10)
-        with pytest.raises(ModelError, match="no answer about the whole text \\(refused\\); the model refuses") as error:
+        with pytest.raises(ModelError, match=r"no answer to 1 of 1 queries \(refused: 1\); the model refuses") as error:
             explainer("a good day")
         assert "\n" not in str(error.value)
         assert [text_of(body) for _, body in server.asked[probe:]] == ["a good day"]
@@ -371,7 +354,7 @@ def test_a_server_that_answers_nothing_is_not_paid_for_long():
             explainer(text, queries=200)
         assert len(server.asked) < 40
         failed = explainer(["a good day", "a bad day"], errors="keep").failures
-        assert ["no answer about the whole text" in failure.error for failure in failed] == [True, True]
+        assert ["no answer to 1 of 1" in failure.error for failure in failed] == [True, True]
         assert len(server.asked) < 42, "the first of them is known"
         found.close()
 
@@ -505,7 +488,7 @@ def test_two_servers_never_share_answers_and_the_constructor_asks_nothing(tmp_pa
 
 @cases(
     "other",
-    [{"mode": "logprobs"}, {"samples": 3}, {"top": 5}, {"seed": 1}, {"spellings": True}, {"repeats": 2}, {"tokens": 99}],
+    [{"mode": "logprobs"}, {"samples": 3}, {"top": 5}, {"spellings": True}, {"tokens": 99}],
     ids=lambda options: next(iter(options)),
 )
 def test_the_identity_changes_with_whatever_changes_answers(other):
@@ -516,24 +499,11 @@ def test_the_identity_changes_with_whatever_changes_answers(other):
     assert one() != one(**other)
 
 
-def test_the_explanation_is_that_of_the_same_model_as_a_function():
-    with Served(works) as server:
-        found = model(server)
-        text = "a good day and a bad one, but good"
-        e = Explainer(found, queries=60)(text)
-        same = Explainer(lambda texts: [odds(part) for part in texts], output="log_odds", queries=60)(text)
-        found.close()
-    assert e.removal == pytest.approx(same.removal, abs=1e-6)
-    assert e.score == pytest.approx(same.score)
-    assert e.label == "good"
-    assert e.probabilities == pytest.approx([1 - 1 / (1 + math.exp(-odds(text))), 1 / (1 + math.exp(-odds(text)))])
-    assert e.figures["label share"] == pytest.approx(0.8)
-
-
 def test_a_model_survives_copies():
     with Served(works) as server:
         found = model(server)
         first = scores(found, ["good"])
+        assert first == pytest.approx([odds("good")])
         copy = pickle.loads(pickle.dumps(found))
         assert scores(copy, ["good"]) == first
         found.close()

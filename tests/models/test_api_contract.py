@@ -11,19 +11,21 @@ import math
 import time
 import traceback
 
+import numpy as np
 import pytest
 
-from slalom import Explainer
 from slalom.errors import ModelError, SlalomError
-from slalom.models import Api
+from slalom.models import Api, Engine, Queries
 from slalom.models.api.probe import TEXT as PROBE
 from tests.models.test_api_client import KEY, LABELS, TEMPLATE, completion, listed, odds, text_of
 from tests.servers import Served
 from tests.waiting import DEADLINE
 
-TEXT = "a good day"  # eight parts
-MANY = 40  # requests that no behaviour exceeds: a probe, 16 samples, eight parts, and attempts
-SHORT = 0.5  # seconds for one attempt, where a server is too slow
+TEXT = "a good day"
+KEEP = np.array([[1, 1, 1], [0, 1, 1], [0, 1, 0], [0, 0, 1]], dtype=bool)
+PARTS = ["a good day", "good day", "good", "day"]
+MANY = 40  # requests that no behaviour exceeds: a probe, 16 samples, four parts, and attempts
+SHORT = 0.3  # seconds for one attempt, where a server is too slow
 
 
 def chat(body, logprobs=True, **message):
@@ -78,7 +80,7 @@ def written(*parts, wait=0.0):
 
 def once(fault):
     """A server that fails in the probe, and at a query."""
-    return lambda handler, path, body, n: fault(handler, path, body, n) if n in (1, 6) else handler.send(completion(body))
+    return lambda handler, path, body, n: fault(handler, path, body, n) if n in (1, 4) else handler.send(completion(body))
 
 
 def number(said):
@@ -113,7 +115,7 @@ def chunked(handler, path, body, n):
 
 
 def slow(handler, path, body, n):
-    time.sleep(2 * SHORT)
+    time.sleep(1.5 * SHORT)
 
 
 def endless(handler, path, body, n):
@@ -206,10 +208,10 @@ BROKEN = {
     "500 for ever": (raw({"error": {"message": "\x1b[31mno"}}, 500), "answers with status 500"),
     "a reset for ever": (lambda handler, path, body, n: handler.reset(), "could not be reached"),
     "cut for ever": (cut, "could not be reached|malformed JSON"),
-    "too slow for ever": (slow, "did not answer within 0.5 s"),
+    "too slow for ever": (slow, "did not answer within 0.3 s"),
     "a drip for ever": (
         written(b"HTTP/1.1 200 OK\r\n", *[b"X-A: b\r\n"] * 40, wait=0.02),
-        "did not answer within 0.5 s|reached",
+        "did not answer within 0.3 s|reached",
     ),
     "HTML": (raw(b"<html>Welcome</html>"), "malformed JSON"),
     "nothing": (raw(b""), "answered with nothing"),
@@ -217,31 +219,34 @@ BROKEN = {
     "no choices": (raw({"choices": []}), "without choices"),
     "null choices": (raw({"choices": None}), "without choices"),
     "choices of another kind": (raw({"choices": [7]}), "without choices"),
-    "null text and log-probabilities": (choice(text=None, logprobs=None), "no answer about the whole text|answered none"),
+    "null text and log-probabilities": (choice(text=None, logprobs=None), "gave no answer to 4 of 4"),
     "a refusal": (by_chat(content=None, refusal="I cannot."), "refuses to answer"),
     "a tool call": (by_chat(content=None, logprobs=False, tool_calls=[{}]), "the model says nothing"),
     "a content filter": (choice(finish_reason="content_filter"), "content filter"),
     "no label": (edited(lambda content: content["choices"].__setitem__(0, {"text": " so", "logprobs": None})), "no label"),
-    "NaN": (number("NaN"), "NaN in place of a number"),
-    "Infinity": (number("-Infinity"), "-Infinity in place of a number"),
+    "NaN": (number("NaN"), "log-probability of nan"),
+    "Infinity": (number("-Infinity"), "log-probability of -inf"),
     "a number that overflows": (number("1e999"), "log-probability of inf"),
     "a positive log-probability": (number("7.5"), "log-probability of 7.5"),
     "a string for a log-probability": (number('"-0.1"'), "no number"),
     "probabilities above one": (top(lambda listed: listed.update({" x": -0.1, " y": -0.1})), "add up to"),
-    "JSON that is nested": (raw(b"[" * 200_000), "nested JSON"),
+    "JSON that is nested": (raw(b"[" * 200_000), "malformed JSON"),
     "a list": (raw([1]), "must answer with a JSON object; got list"),
     "an error with status 200": (raw({"error": {"message": f"no {KEY}\n"}}), r"with an error: no \[key\]"),
     "10 MB": (raw(b" " * 10_000_000), "more than 1 MB"),
     "endless": (endless, "more than 1 MB"),
-    "a gzip bomb": (raw(gzip.compress(b" " * 50_000_000), Content_Encoding="gzip"), "compresses its answers"),
+    "a gzip bomb": (raw(gzip.compress(b" " * 50_000_000), Content_Encoding="gzip"), "malformed JSON"),
     "another model in the middle": (named, "answered as the model"),
 }
 
 
-def explained(server, cache, timeout, attempts):
-    model = Api("m", TEMPLATE, LABELS, server.url, attempts=attempts, timeout=timeout, concurrency=4)
+def scores(server, cache, timeout, attempts):
+    """The scores of the four parts, by an engine with a cache."""
+    model = Api("m", TEMPLATE, LABELS, server.url, attempts=attempts, timeout=timeout, concurrency=4, samples=4)
     try:
-        return Explainer(model, queries=8, check=0, cache=cache, progress=False)(TEXT), model
+        reading = model.read(TEXT, "cut", np.array([[0, 1], [2, 6], [7, 10]]))
+        (answers,) = Engine(model, cache=cache, progress=False)([Queries(reading, KEEP)])
+        return model.observe(answers.outputs, 1).scores, model
     finally:
         model.close()
 
@@ -262,55 +267,48 @@ def check_secret(caplog, folder, *texts):
     caplog.clear()
 
 
-def test_sound_servers_give_the_right_explanation(tmp_path, caplog):
-    expected = Explainer(lambda texts: [odds(text) for text in texts], output="log_odds", queries=8, check=0)(TEXT)
+def test_sound_servers_give_the_right_scores(tmp_path, caplog):
     for i, (kind, answer) in enumerate(SOUND.items()):
         with Served(lambda handler, path, body, answer=answer: answer(handler, path, body, len(server.asked) - 1)) as server:
             timeout = SHORT if "slow" in kind and "drip" not in kind else DEADLINE
-            e, model = explained(server, tmp_path / f"{i}.sqlite", timeout, 6)
+            observed, model = scores(server, tmp_path / f"{i}.sqlite", timeout, 6)
             assert len(server.asked) <= MANY, kind
-            assert e.removal == pytest.approx(expected.removal, abs=1e-4), kind
-            assert e.score == pytest.approx(expected.score, abs=1e-6), kind
+            assert observed == pytest.approx([odds(part) for part in PARTS], abs=1e-6), kind
             assert min(model.usage) >= 0, kind
-            check_secret(caplog, tmp_path, e.to_json(), repr(model), str(model.client.__dict__))
+            check_secret(caplog, tmp_path, repr(model), str(model.client.__dict__))
 
 
-@pytest.mark.parametrize("start", ["first request", "after the probe"])
-def test_broken_servers_get_an_error_of_one_line(tmp_path, caplog, start):
+def test_broken_servers_get_an_error_of_one_line(tmp_path, caplog):
+    """From the first request on; some also after the probe."""
     for i, (kind, (answer, message)) in enumerate(BROKEN.items()):
+        for late in (False, True) if i % 2 else (False,):
 
-        def served(handler, path, body, answer=answer):
-            if start == "after the probe" and text_of(body) == PROBE:
-                return handler.send(completion(body))
-            return answer(handler, path, body, len(server.asked) - 1)
+            def served(handler, path, body, answer=answer, late=late):
+                if late and text_of(body) == PROBE:
+                    return handler.send(completion(body))
+                return answer(handler, path, body, len(server.asked) - 1)
 
-        with Served(served) as server:
-            timeout = SHORT if "slow" in kind or "drip" in kind else DEADLINE
-            with pytest.raises(SlalomError) as error:
-                explained(server, tmp_path / f"{i}.sqlite", timeout, 2)
-            said = str(error.value)
-            assert isinstance(error.value, ModelError), kind
-            assert said.isprintable(), kind
-            assert len(said) < 500, kind
-            assert len(server.asked) <= MANY, kind
-            if start == "first request":
-                error.match(message)
-            check_secret(caplog, tmp_path, said, "".join(traceback.format_exception(error.value)))
+            with Served(served) as server:
+                timeout = SHORT if "slow" in kind or "drip" in kind else DEADLINE
+                with pytest.raises(SlalomError) as error:
+                    scores(server, tmp_path / f"{i}{late}.sqlite", timeout, 2)
+                said = str(error.value)
+                assert isinstance(error.value, ModelError), kind
+                assert said.isprintable(), kind
+                assert len(said) < 500, kind
+                assert len(server.asked) <= MANY, kind
+                if not late:
+                    error.match(message)
+                check_secret(caplog, tmp_path, said, "".join(traceback.format_exception(error.value)))
 
 
 def test_a_redirect_is_not_followed_and_takes_no_key_along(tmp_path, caplog):
     with Served(lambda handler, path, body: handler.send(completion(body))) as other:
-        for status in (301, 302, 303, 307, 308):
-            for target in (
-                other.url,
-                f"{other.url}/completions",
-                other.url.replace("127.0.0.1", "localhost"),
-                "//x.invalid",
-                "",
-            ):
-                with Served(lambda handler, *_, s=status, t=target: handler.send(b"", s, Location=t)) as server:
-                    with pytest.raises(ModelError, match=r"redirects to .*, which is not followed; set base_url") as error:
-                        explained(server, tmp_path / "answers", DEADLINE, 2)
-                    assert len(server.asked) == 1
-                    check_secret(caplog, tmp_path, str(error.value))
+        targets = (other.url, f"{other.url}/completions", other.url.replace("127.0.0.1", "localhost"), "//x.invalid", "")
+        for status, target in zip((301, 302, 303, 307, 308), targets, strict=True):
+            with Served(lambda handler, *_, s=status, t=target: handler.send(b"", s, Location=t)) as server:
+                with pytest.raises(ModelError, match=r"redirects to .*, which is not followed; set base_url") as error:
+                    scores(server, tmp_path / "answers", DEADLINE, 2)
+                assert len(server.asked) == 1
+                check_secret(caplog, tmp_path, str(error.value))
         assert not other.asked

@@ -88,7 +88,7 @@ def test_the_probe_says_what_llama_cpp_can_do(llama):
 def test_chat_gives_the_log_probabilities_of_the_server(llama):
     """The same numbers as a request without slalom, summed over spellings."""
     messages = [{"role": "user", "content": "{text} Good or bad?"}, {"role": "assistant", "content": "Bad or"}]
-    model = Api("smollm2", messages[:1], ["bad", "good"], llama.url, top=1000, repeats=0)
+    model = Api("smollm2", messages[:1], ["bad", "good"], llama.url, top=1000)
     outputs = model.collect(model.submit(["Fine."]))
     body = {"messages": [{"role": "user", "content": "Fine. Good or bad?"}], "logprobs": True, "top_logprobs": 1000}
     answer = llama.ask("chat/completions", model="smollm2", max_tokens=1, temperature=0, seed=0, **body)
@@ -104,22 +104,15 @@ def test_chat_gives_the_log_probabilities_of_the_server(llama):
 def test_spellings_outside_of_the_list_leave_scores_known_that_are(llama):
     """With 20 log-probabilities: those that count as known are those of a list of 1000, nearly."""
     message = {"role": "user", "content": "Is this review positive or negative? {text} Answer with one word."}
-    texts = [
-        "Fine, but too long.",
-        "I loved every minute of it!",
-        "Not bad at all.",
-        "Two hours that I want back.",
-        "Fine",
-        "dull",
-    ]
+    texts = ["Fine, but too long.", "I loved every minute of it!", "Not bad at all.", "Fine", "dull"]
     observed = []
     for top in (20, 1000):
-        model = Api("smollm2", [message], LABELS, llama.url, top=top, repeats=0)
+        model = Api("smollm2", [message], LABELS, llama.url, top=top)
         observed.append(model.observe(np.concatenate([model.collect(model.submit([text])) for text in texts]), 1))
         model.close()
     short, long = observed
     assert long.known.all()
-    assert 3 <= short.known.sum() < 6, "of some texts a spelling may have as much as the label itself"
+    assert 2 <= short.known.sum() < 5, "of some texts a spelling may have as much as the label itself"
     assert np.abs(short.scores - long.scores)[short.known].max() < 0.05
     assert np.abs(short.scores - long.scores)[~short.known].max() > 0.2
 

@@ -163,23 +163,23 @@ def test_whichever_batch_is_ready_first_is_collected_first(monkeypatch):
     assert order[-3:] == [2, 1, 0]
 
 
-def test_after_an_error_the_model_is_told_to_try_nothing_again(monkeypatch):
+def test_after_an_error_what_is_in_flight_is_cancelled_and_collected(monkeypatch):
     model, reading, keep = Summing(budget=24), Atoms(list(range(10, 22))), subsets(12, 200)
     monkeypatch.setattr(Summing, "max_in_flight", 4)
     told, collect = [], model.collect
 
     def fails(handle):
-        if "drain" not in told and len(model.batches) == 6:
+        if "cancel" not in told and len(model.batches) == 6:
             raise ModelError("no")
         told.append("collected")
         return collect(handle)
 
     model.collect = fails
-    model.drain = lambda: told.append("drain")
+    model.cancel = lambda _: told.append("cancel")
     engine = Engine(model)
     with pytest.raises(ModelError, match="no"):
         engine([Queries(reading, keep)])
-    assert told[-4:] == ["drain", "collected", "collected", "collected"]
+    assert told[-6:] == ["cancel"] * 3 + ["collected"] * 3
 
 
 def test_how_many_batches_are_begun_is_asked_when_the_model_is_ready(monkeypatch):

@@ -289,8 +289,8 @@ class Model(ABC):
         """
         return 0
 
-    def drain(self) -> None:  # noqa: B027
-        """Try nothing again: after an error or an interruption, before what is in flight is collected."""
+    def cancel(self, handle: Any) -> None:  # noqa: B027
+        """Give up a submitted batch after an error or an interruption, where the model can; it is collected all the same."""
 
     def checked(self, outputs: Any, n_inputs: int) -> Floats:
         """Return outputs as floats (n_inputs, n_columns).

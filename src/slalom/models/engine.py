@@ -8,6 +8,7 @@ an interruption loses at most the batches in flight.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Condition, get_ident
@@ -423,11 +424,11 @@ class Engine:
                         self._halve(batch, queue, bool(in_flight))
                         if in_flight:
                             collect()
-            finally:  # after an error, keep what was in flight
-                if in_flight:
-                    self.model.drain()
+            finally:  # after an error, keep what is answered
+                for _, handle in in_flight:
+                    self.model.cancel(handle)
                 while in_flight:
-                    with suppress(ModelError):
+                    with suppress(ModelError, CancelledError):
                         collect()
 
     def _bar(self, total: int, description: str) -> Any:

@@ -12,24 +12,22 @@ along what the server generated, so that a blank before the label, or a beginnin
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import blake2b
-from typing import Any, NamedTuple, final
+from itertools import takewhile
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from slalom.core.checks import Floats
+from slalom.errors import ModelError
 
-OUTSIDE = -700.0  # log-probabilities below it stand for "not known": -9999 of some servers
-_THOUGHT = "</think>"
 KNOWN = 0.02  # log odds: bounds that are closer together are a number
+_OUTSIDE = -700.0  # log-probabilities below it stand for "not known": -9999 of some servers
+_THOUGHT = "</think>"
 _SMALLEST = 1e-30  # probabilities are at least this
-
-
-class Unusable(Exception):
-    """An answer that no server should give."""
 
 
 class Outcome(IntEnum):
@@ -48,14 +46,6 @@ class Outcome(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-class Mode(IntEnum):
-    """How a server is asked."""
-
-    COMPLETIONS = 0
-    CHAT = 1
-    SAMPLE = 2
-
-
 class Position(NamedTuple):
     """One generated token.
 
@@ -70,7 +60,6 @@ class Position(NamedTuple):
     least: float
 
 
-@final
 @dataclass(frozen=True)
 class Keys:
     """How the labels are recognised.
@@ -88,14 +77,10 @@ class Keys:
     def label(self, before: str, token: str) -> int | None:
         """Return the label that the beginning of an answer decides; None where it decides none."""
         answer, skip = before + token, bool(before) and not before.strip()
-        exact = self.labels.get(answer)
-        if exact is not None:
-            return exact
-        for key, label in self.labels.items():
-            name, said = (key.lstrip(), answer.lstrip()) if skip else (key, answer)
-            if said.startswith(name) and not said[len(name) : len(name) + 1].isalnum():  # or with what ends it: "yes\\n"
-                return label
-        return None
+        if answer in self.labels:
+            return self.labels[answer]
+        said = answer.lstrip() if skip else answer
+        return next((label for key, label in self.labels.items() if begins_with(said, key.lstrip() if skip else key)), None)
 
     def undecided(self, answer: str) -> bool:
         """Return whether the beginning of an answer decides nothing yet."""
@@ -106,36 +91,82 @@ class Keys:
         return [key for key in self.labels if not answer.strip() or key.startswith(answer)]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Row:
+def begins_with(text: str, name: str) -> bool:
+    """Return whether a text begins with a name, as a word of its own: "yes\\n" with "yes"."""
+    return text.startswith(name) and not text[len(name) : len(name) + 1].isalnum()
+
+
+class Row(NamedTuple):
     """What is known of one query.
 
     Attributes:
-        log_p: Log-probability of each label (C,); a bound where low and high differ.
-        low, high: Bounds of each probability (C,).
+        low, high: Bounds of the probability of each label (C,).
         counts: Number of samples of each label (C,); zeros without samples.
         share: Probability that falls on labels at all.
         outcome: What became of the query.
         censored: Whether a label is known by its bounds only. Spellings that are not listed censor none that is listed, as
             long as they cannot double its probability.
-        spread: Variance of the log odds of each label over repeats (C,); -1 where the query was not repeated.
     """
 
-    log_p: Floats
     low: Floats
     high: Floats
     counts: Floats
     share: float
     outcome: Outcome = Outcome.ANSWERED
     censored: bool = False
-    spread: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def log_p(self) -> Floats:
+        """Log-probability of each label (C,); the upper bound of one that is not listed."""
+        return np.log(np.where(self.low > 0.0, self.low, self.high))
+
+    def packed(self, how: int, noise: float, model: str | None) -> Floats:
+        """Return the row as outputs, with what `Rows` has besides; the model is named by a number."""
+        name = 0 if model is None else int.from_bytes(blake2b(model.encode("utf-8", "surrogatepass"), digest_size=6).digest())
+        numbers = [self.share, self.outcome, self.censored, how, noise, name]
+        return np.concatenate([self.log_p, self.low, self.high, self.counts, np.array(numbers, dtype=np.float64)])
+
+
+class Rows(NamedTuple):
+    """Outputs of m queries: parts (m, C) of all labels, and numbers (m,) of each query.
+
+    Attributes:
+        how: Log-probabilities per token that were asked for; less the number of samples, where it was sampled.
+        noise: Variance of the log odds between equal requests.
+        model: A number for the model, as the server names it.
+    """
+
+    log_p: Floats
+    low: Floats
+    high: Floats
+    counts: Floats
+    share: Floats
+    outcome: Floats
+    censored: Floats
+    how: Floats
+    noise: Floats
+    model: Floats
+
+    @staticmethod
+    def width(n_labels: int) -> int:
+        """Return the number of columns."""
+        return 4 * n_labels + 6
+
+    @classmethod
+    def of(cls, outputs: Floats, n_labels: int) -> "Rows":
+        """Return outputs (m, width) in parts."""
+        return cls(*np.split(outputs[:, : 4 * n_labels], 4, axis=1), *outputs[:, 4 * n_labels :].T)
 
 
 def missing(outcome: Outcome, n_labels: int) -> Row:
     """Return the row of a query without an answer."""
     nothing = np.zeros(n_labels)
-    return Row(np.full(n_labels, -math.log(n_labels)), nothing, np.ones(n_labels), nothing, 0.0, outcome)
+    return Row(nothing, np.ones(n_labels), nothing, 0.0, outcome)
+
+
+def unusable(what: str) -> NoReturn:
+    """Raise for an answer that no server should give."""
+    raise ModelError(f"the server answered with {what}; check base_url (most servers: .../v1) and mode=")
 
 
 # --- the parts of an answer -------------------------------------------------------------------------------------------------
@@ -143,10 +174,10 @@ def missing(outcome: Outcome, n_labels: int) -> Row:
 
 def choices(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the choices of an answer."""
-    found = answer.get("choices")
-    if not isinstance(found, list) or not found or not all(isinstance(choice, dict) for choice in found):
-        raise Unusable("an answer without choices")
-    return found
+    listed = answer.get("choices")
+    if not isinstance(listed, list) or not listed or not all(isinstance(choice, dict) for choice in listed):
+        unusable("an answer without choices")
+    return listed
 
 
 def content(choice: Mapping[str, Any]) -> tuple[str, Outcome]:
@@ -167,56 +198,48 @@ def content(choice: Mapping[str, Any]) -> tuple[str, Outcome]:
 
 def positions(choice: Mapping[str, Any]) -> list[Position]:
     """Return the tokens of a choice with their log-probabilities, in the shape of completions or of chat."""
-    given = choice.get("logprobs")
-    if not isinstance(given, dict):
+    logprobs = choice.get("logprobs")
+    if not isinstance(logprobs, dict):
         return []
-    if isinstance(given.get("content"), list):
-        return [_chat_position(item) for item in given["content"]]
-    tokens, chosen, tops = (given.get(name) for name in ("tokens", "token_logprobs", "top_logprobs"))
-    if not isinstance(tokens, list) or not isinstance(tops, list):
-        return []
-    own = chosen if isinstance(chosen, list) and len(chosen) == len(tokens) else [None] * len(tokens)
-    found: list[Position] = []
-    for token, number, top in zip(tokens, own, tops, strict=False):
-        if not isinstance(token, str) or not isinstance(top, dict):
-            return found
-        found.append(_position(token, number, [(str(name), value) for name, value in top.items()]))
-    return found
+    try:
+        if isinstance(logprobs.get("content"), list):
+            return [
+                _position(
+                    item["token"],
+                    item.get("logprob"),
+                    [(top["token"], top.get("logprob")) for top in item.get("top_logprobs") or []],
+                )
+                for item in logprobs["content"]
+            ]
+        tokens, tops = logprobs.get("tokens") or [], logprobs.get("top_logprobs") or []
+        numbers = logprobs.get("token_logprobs") or [None] * len(tokens)
+        listed = takewhile(lambda item: item[2] is not None, zip(tokens, numbers, tops, strict=False))
+        return [_position(token, number, top.items()) for token, number, top in listed]
+    except (AttributeError, KeyError, TypeError):
+        unusable("log-probabilities without tokens")
 
 
-def _chat_position(item: Any) -> Position:
-    if not isinstance(item, dict) or not isinstance(item.get("token"), str):
-        raise Unusable("log-probabilities without tokens")
-    top = item.get("top_logprobs") or []
-    if not isinstance(top, list) or not all(isinstance(part, dict) and isinstance(part.get("token"), str) for part in top):
-        raise Unusable("log-probabilities without tokens")
-    return _position(item["token"], item.get("logprob"), [(part["token"], part.get("logprob")) for part in top])
-
-
-def _position(token: str, own: Any, top: list[tuple[str, Any]]) -> Position:
+def _position(token: object, number: Any, top: Iterable[tuple[object, Any]]) -> Position:
     listed: dict[str, float] = {}
-    for name, value in top:
-        number = _log_probability(value)
-        if number is not None:
-            listed[name] = float(np.logaddexp(listed[name], number)) if name in listed else number
+    for name, log_p in ((str(name), _log_probability(value)) for name, value in top):
+        if log_p is not None:
+            listed[name] = float(np.logaddexp(listed.get(name, -math.inf), log_p))
     least = min(listed.values(), default=0.0)
-    if own is not None and token not in listed:
-        number = _log_probability(own)
-        if number is not None:
-            listed[token] = number
-    total = sum(math.exp(value) for value in listed.values())
+    if number is not None and str(token) not in listed and (log_p := _log_probability(number)) is not None:
+        listed[str(token)] = log_p
+    total = sum(map(math.exp, listed.values()))
     if total > 1.05:
-        raise Unusable(f"probabilities that add up to {total:.3g}")
-    return Position(token, listed, least)
+        unusable(f"probabilities that add up to {total:.3g}")
+    return Position(str(token), listed, least)
 
 
 def _log_probability(value: Any) -> float | None:
     """Return a log-probability; None where the number says that it is not known."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Unusable(f"a log-probability that is no number ({type(value).__name__})")
-    if not math.isfinite(value) or value > 1e-3:
-        raise Unusable(f"a log-probability of {float(value):.3g}")
-    return None if value < OUTSIDE else min(float(value), 0.0)
+        unusable(f"a log-probability that is no number ({type(value).__name__})")
+    if not -1e300 < value <= 1e-3:
+        unusable(f"a log-probability of {value!s:.20}")
+    return None if value < _OUTSIDE else min(float(value), 0.0)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------------
@@ -234,10 +257,9 @@ def from_log_probabilities(choice: Mapping[str, Any], keys: Keys) -> Row:
     if not low.any():
         return missing(Outcome.NO_LABEL, keys.count)
     high = np.clip(low + open_ + unlisted, _SMALLEST, 1.0)
-    point = np.where(low > 0.0, low, high)
     censored = bool(((low == 0.0) | (unlisted > low) | (open_ > KNOWN * low)).any())
     share = min(float(low.sum()), 1.0)
-    return Row(np.log(point), low, np.maximum(high, low), np.zeros(keys.count), share, censored=censored)
+    return Row(low, np.maximum(high, low), np.zeros(keys.count), share, censored=censored)
 
 
 def _masses(path: Sequence[Position], keys: Keys) -> tuple[Floats, Floats, Floats]:
@@ -246,20 +268,20 @@ def _masses(path: Sequence[Position], keys: Keys) -> tuple[Floats, Floats, Float
     low, open_, unlisted = np.zeros(keys.count), np.zeros(keys.count), np.zeros(keys.count)
     before, reach = "", 1.0  # what was generated so far without a decision, and its probability
     for position in path:
-        found: set[str] = set()
+        listed: set[str] = set()
         for token, log_p in position.listed.items():
             label = keys.label(before, token)
             if label is not None:
                 low[label] += reach * math.exp(log_p)
-                found.add(before + token)
+                listed.add(before + token)
             elif (before + token) in keys.prefixes:
                 shared = keys.following(before + token)
-                found.update(shared)
+                listed.update(shared)
                 if token != position.token:  # not followed
                     open_[list({keys.labels[key] for key in shared})] += reach * math.exp(log_p)
         rest = reach * max(1.0 - sum(map(math.exp, position.listed.values())), 0.0)
         unseen = np.zeros(keys.count)
-        for key in set(keys.following(before)) - found:
+        for key in set(keys.following(before)) - listed:
             unseen[keys.labels[key]] += 1
         unlisted += np.minimum(rest, reach * math.exp(position.least) * unseen)
         step = position.listed.get(position.token)
@@ -284,7 +306,7 @@ def from_samples(texts: Sequence[tuple[str, Outcome]], continuations: Sequence[S
     if not counts.any():
         return missing(max(set(failures), key=failures.count, default=Outcome.EMPTY), n)
     p = (counts + 1.0) / (counts.sum() + n)
-    return Row(np.log(p), p, p, counts, float(counts.sum() / max(len(texts), 1)))
+    return Row(p, p, counts, float(counts.sum() / max(len(texts), 1)))
 
 
 def named_label(text: str, continuations: Sequence[Sequence[str]]) -> int | None:
@@ -299,61 +321,6 @@ def named_label(text: str, continuations: Sequence[Sequence[str]]) -> int | None
     answer = text.lstrip(" \t\n\r\"'*`([{").casefold()
     for label, spellings in enumerate(continuations):
         for spelling in spellings:
-            name = spelling.strip().casefold()
-            if answer.startswith(name) and not answer[len(name) : len(name) + 1].isalnum():
+            if begins_with(answer, spelling.strip().casefold()):
                 return label
     return None
-
-
-def repeated(rows: Sequence[Row]) -> Row:
-    """Return one row for a query; where it was asked several times, with the variance of its log odds."""
-    answered = [row for row in rows if row.outcome is Outcome.ANSWERED]
-    listed = [row for row in answered if (row.low > 0.0).all()]
-    if len(listed) < 2:
-        return answered[0] if answered else rows[0]
-    logs = np.array([row.log_p for row in listed])
-    mean = logs.mean(axis=0)
-    others = np.array([[np.logaddexp.reduce(np.delete(log_p, c)) for c in range(len(log_p))] for log_p in logs])
-    low = np.exp(mean)
-    high = low * np.exp(np.mean([np.log(row.high / row.low) for row in listed], axis=0))
-    share = float(np.mean([row.share for row in listed]))
-    censored = any(row.censored for row in listed)
-    return Row(mean, low, high, listed[0].counts, share, censored=censored, spread=np.var(logs - others, axis=0, ddof=1))
-
-
-# --- rows as outputs of a model -------------------------------------------------------------------------------------------
-
-
-class Rows(NamedTuple):
-    """Rows of m queries as the outputs of a model: parts (m, C) of all labels, and numbers (m,) of the query."""
-
-    log_p: Floats
-    low: Floats
-    high: Floats
-    counts: Floats
-    spread: Floats
-    share: Floats
-    outcome: Floats
-    mode: Floats
-    size: Floats
-    whole: Floats
-    censored: Floats
-    model: Floats
-
-    @staticmethod
-    def width(n_labels: int) -> int:
-        """Return the number of columns."""
-        return 5 * n_labels + 7
-
-    @classmethod
-    def of(cls, outputs: Floats, n_labels: int) -> "Rows":
-        """Return outputs (m, width) in parts."""
-        return cls(*np.split(outputs[:, : 5 * n_labels], 5, axis=1), *outputs[:, 5 * n_labels :].T)
-
-    @staticmethod
-    def packed(row: Row, mode: Mode, size: int, whole: bool, model: str | None = None) -> Floats:
-        """Return a row as outputs (width,)."""
-        name = 0 if model is None else int.from_bytes(blake2b(model.encode("utf-8", "surrogatepass"), digest_size=6).digest())
-        spread = row.spread if len(row.spread) else np.full(len(row.log_p), -1.0)
-        numbers = [row.share, row.outcome, mode, size, whole, row.censored, name]
-        return np.concatenate([row.log_p, row.low, row.high, row.counts, spread, np.array(numbers, dtype=np.float64)])

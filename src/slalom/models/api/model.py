@@ -8,7 +8,7 @@ import asyncio
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Literal, final
@@ -19,19 +19,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, ModelError
 from slalom.models.api import scores
-from slalom.models.api.answers import (
-    Mode,
-    Outcome,
-    Row,
-    Rows,
-    Unusable,
-    choices,
-    content,
-    from_log_probabilities,
-    from_samples,
-    missing,
-    repeated,
-)
+from slalom.models.api.answers import Outcome, Row, Rows, choices, content, from_log_probabilities, from_samples, missing
 from slalom.models.api.client import Client, Refused, is_number
 from slalom.models.api.probe import SPELLED, Capabilities, Probe
 from slalom.models.base import Model, Observed, Report
@@ -42,9 +30,7 @@ from slalom.models.prompts import LabelSet, Message, Template, label_set
 
 ModeName = Literal["auto", "logprobs", "sample"]
 _MODES = ("auto", "logprobs", "sample")
-_REPEATS = 3  # of a whole text, where equal requests get different answers
 _OUTPUT_TOKENS = 8  # per answer, as long as the server was not asked
-_MOST_WHOLE = 65_536  # texts that are known to be whole ones; a call reads its texts before it asks
 _HOPELESS = 20  # queries without any answer at the beginning
 _FILTERS = ("content_filter", "content_policy_violation")  # codes of errors that are about the text
 
@@ -66,9 +52,6 @@ class Api(Model):
         samples: Samples per query, for "sample".
         top: Log-probabilities per token to ask for; fewer where the server refuses.
         tokens: Tokens that a sample may have; a model that reasons first needs many. Default: 8.
-        repeats: How often a whole text is asked again, to measure noise. Default: 3 where equal requests get different
-            answers, else 0.
-        seed: Seed of samples, where the server takes one.
         max_missing: Largest share of queries without an answer.
         api_key_env: The environment variable that has the key. Default: OPENAI_API_KEY, if it is set.
         concurrency: Requests in flight.
@@ -99,8 +82,6 @@ class Api(Model):
         samples: int = 16,
         top: int = 20,
         tokens: int | None = None,
-        repeats: int | None = None,
-        seed: int | None = 0,
         max_missing: float = 0.2,
         api_key_env: str | None = None,
         concurrency: int = 8,
@@ -113,18 +94,16 @@ class Api(Model):
             raise InputError(f"mode must be one of {', '.join(_MODES)}; got {mode!r}")
         if not is_number(max_missing) or not 0.0 <= max_missing < 1.0:
             raise InputError(f"max_missing must be a share of the queries from 0 to below 1; got {max_missing!r}")
-        self.name, self.template, self.mode = model, Template(template), mode
+        self.name, self.template, self.mode, self.max_missing = model, Template(template), mode, float(max_missing)
         self.labels, self._chat_labels = _continuations(labels, self.template, spellings)
         _check_apart(self.labels)
         self.samples, self.top = whole_number("samples", samples, 1), whole_number("top", top, 1)
         self.tokens = SPELLED if tokens is None else whole_number("tokens", tokens, 1)
-        self.repeats = None if repeats is None else whole_number("repeats", repeats, 0)
-        self.seed = None if seed is None else whole_number("seed", seed, 0)
-        self.max_missing = float(max_missing)
         self.client = Client(base_url, api_key_env=api_key_env, concurrency=concurrency, timeout=timeout, attempts=attempts)
         self.head = Head("classes", self.labels.names)
-        self._found: Capabilities | None = None
-        self._whole: dict[bytes, None] = {}  # digests of the texts that were read, the latest last
+        names = self.name, self.template, self.labels, self._chat_labels
+        self._probe = Probe(self.client, *names, self.top, self.samples, self.tokens)
+        self._capabilities: Capabilities | None = None
         self._answered, self._unanswered = 0, 0  # in this session
 
     def __repr__(self) -> str:
@@ -137,35 +116,30 @@ class Api(Model):
         Raises:
             ModelError: The server cannot be asked.
         """
-        if self._found is None:
-            probe = self._probe()
-            self._found = self.client.run(lambda: probe.find(self.mode)).result()
-            for label, first in self._found.first_tokens.items():
+        if self._capabilities is None:
+            capabilities: Capabilities = self.client.run(self._probe.find(self.mode)).result()
+            self._capabilities = capabilities
+            for label, first in capabilities.first_tokens.items():
                 warnings.warn(
                     f"the label {label!r} has several tokens; its probability is that of its beginning {first!r}",
                     UserWarning,
                     stacklevel=2,
                 )
-        return self._found
-
-    def _probe(self) -> Probe:
-        names = self.client, self.name, self.template, self.labels, self._chat_labels
-        return Probe(*names, self.top, self.samples, self.tokens, self.seed, self.repeats is None)
+        return self._capabilities
 
     @property
     def start_tokens(self) -> tuple[int, int]:
-        return (0, 0) if self._found is not None else self._probe().most_tokens(self.mode)
+        return (0, 0) if self._capabilities is not None else self._probe.most_tokens(self.mode)
 
     @property
     def usage(self) -> Usage:
         return self.client.usage
 
     def tokens_of(self, text: str) -> tuple[int, int]:
-        found = self._found
-        sampled = self.mode == "sample" if found is None else found.mode is Mode.SAMPLE
-        times, written = (self.samples, self.tokens) if sampled else (1, _OUTPUT_TOKENS if found is None else found.tokens)
-        read = about_tokens(self.template.n_characters + len(text))
-        return read * (1 if found is not None and found.several else times), times * written
+        way, read = self._capabilities, about_tokens(self.template.n_characters + len(text))
+        if self.mode == "sample" if way is None else way.sampled:
+            return read * (self.samples if way is None else self.samples // way.size), self.samples * self.tokens
+        return read, _OUTPUT_TOKENS if way is None else way.tokens
 
     def close(self) -> None:
         """Close the connections; a later query opens them again."""
@@ -174,10 +148,6 @@ class Api(Model):
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> StringReading:
         if spans is None:
             raise InputError("a model that reads strings needs the spans of the units")
-        self._whole.pop(digest := _digest(text), None)
-        self._whole[digest] = None
-        if len(self._whole) > _MOST_WHOLE:
-            del self._whole[next(iter(self._whole))]
         return StringReading(text, spans, empty=True)
 
     @property
@@ -187,8 +157,7 @@ class Api(Model):
     def identity(self) -> str:
         parts = [
             self.client.address, self.name, self.template.content, self.labels.names, self.labels.continuations,
-            self._chat_labels.continuations, self.mode, self.samples, self.top,
-            self.repeats, self.seed, self.tokens, *filter(None, [self.client.replaced]),
+            self._chat_labels.continuations, self.mode, self.samples, self.top, self.tokens, self.client.replaced,
         ]  # fmt: skip
         digest = blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
         return f"api {self.client.address} {self.name} {digest}"
@@ -210,25 +179,22 @@ class Api(Model):
     def shrink(self) -> None: ...
 
     def submit(self, inputs: list[str]) -> "Future[Floats]":
-        found = self.capabilities
+        way = self.capabilities
 
         async def rows() -> Floats:
-            return np.stack(await asyncio.gather(*(self._outputs(text, found) for text in inputs)))
+            return np.stack(await asyncio.gather(*(self._outputs(text, way) for text in inputs)))
 
-        return self.client.run(rows)
+        return self.client.run(rows())
 
     def wait(self, handles: Sequence["Future[Floats]"]) -> int:
         wait(handles, return_when=FIRST_COMPLETED)
         return next(i for i, handle in enumerate(handles) if handle.done())
 
-    def drain(self) -> None:
-        self.client.drain()
+    def cancel(self, handle: "Future[Floats]") -> None:
+        handle.cancel()
 
     def collect(self, handle: "Future[Floats]") -> Floats:
-        try:
-            outputs = handle.result()
-        except CancelledError:
-            raise ModelError(f"the connection to {self.client.address} was closed while requests were in flight") from None
+        outputs = handle.result()
         outcomes = self._rows(outputs).outcome
         self._answered += int((outcomes == Outcome.ANSWERED).sum())
         self._unanswered += int((outcomes != Outcome.ANSWERED).sum())
@@ -236,33 +202,21 @@ class Api(Model):
             raise ModelError(f"{self.name} answered none of {self._unanswered} queries; {scores.why_missing(outcomes)[1]}")
         return outputs
 
-    async def _outputs(self, text: str, found: Capabilities) -> Floats:
+    async def _outputs(self, text: str, way: Capabilities) -> Floats:
         """Ask about a text, and return its outputs (n_columns,)."""
-        whole, sampled = _digest(text) in self._whole, found.mode is Mode.SAMPLE
-        again = self.repeats if self.repeats is not None else _REPEATS * (found.deterministic is False)
         try:
-            rows = [await self._row(text, found)]
-            if whole and again and not sampled:
-                rows += await asyncio.gather(*(self._row(text, found) for _ in range(again)))
-        except Unusable as error:
-            raise ModelError(f"{self.client.address} answered with {error}; check the server, or use another mode=") from None
-        size = self.samples if sampled else found.top
-        return Rows.packed(repeated(rows), found.mode, size, whole, self.client.answering)
-
-    async def _row(self, text: str, found: Capabilities) -> Row:
-        """Ask about a text once; k times for samples where the server gives one at a time."""
-        prompt, k = self.template.fill(text), self.samples if found.mode is Mode.SAMPLE else 1
-        bodies = [found.request(self.name, prompt, k)] if found.several else [
-            found.request(self.name, prompt, number=i) for i in range(k)
-        ]  # fmt: skip
-        try:
-            answers = await asyncio.gather(*(self.client.post(found.path, body) for body in bodies))
+            row = await self._row(text, way)
         except Refused as error:
             if error.code not in _FILTERS:
                 raise
-            return missing(Outcome.FILTERED, len(self.labels.names))
-        if found.mode is not Mode.SAMPLE:
-            return from_log_probabilities(choices(answers[0])[0], found.keys)
+            row = missing(Outcome.FILTERED, len(self.labels.names))
+        return row.packed(-self.samples if way.sampled else way.size, way.noise, self.client.answering)
+
+    async def _row(self, text: str, way: Capabilities) -> Row:
+        """Ask about a text once; several times for samples where the server gives one at a time."""
+        if not way.sampled:
+            return from_log_probabilities(choices(await self._probe.ask(way, text))[0], way.keys)
+        answers = await asyncio.gather(*(self._probe.ask(way, text) for _ in range(self.samples // way.size)))
         texts = [content(choice) for answer in answers for choice in choices(answer)]
         return from_samples(texts, self._chat_labels.continuations)
 
@@ -274,15 +228,11 @@ class Api(Model):
                 " use another cache= file, and name a model that does not change"
             )
         unanswered = rows.outcome != Outcome.ANSWERED
-        whole = rows.outcome[unanswered & (rows.whole == 1.0)]
-        if len(whole):
-            kind = Outcome(int(whole[0]))
-            raise ModelError(f"{self.name} gives no answer about the whole text ({kind.title}); {scores.MISSING_ADVICE[kind]}")
-        if unanswered.any() and unanswered.mean() > self.max_missing:
+        if unanswered.any() and (unanswered.all() or unanswered.mean() > self.max_missing):
             why, advice = scores.why_missing(rows.outcome)
+            most = "" if unanswered.all() else f", more than max_missing={self.max_missing:g}"
             raise ModelError(
-                f"{self.name} gave no answer to {unanswered.sum()} of {len(outputs)} queries ({why}), more than"
-                f" max_missing={self.max_missing:g}; {advice}"
+                f"{self.name} gave no answer to {unanswered.sum()} of {len(outputs)} queries ({why}){most}; {advice}"
             )
         return scores.observed(rows, self.head, target)
 
@@ -317,7 +267,3 @@ def _check_apart(labels: LabelSet) -> None:
                     f"the label {name!r} ({part!r}) is the beginning of {other!r} ({longer!r}), so that answers are not told"
                     ' apart; map them to other answers, such as labels={"low": " A", "high": " B"}'
                 )
-
-
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

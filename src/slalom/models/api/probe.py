@@ -6,90 +6,86 @@ The first of these that works is used:
     2. chat with log-probabilities
     3. samples, unless log-probabilities are asked for by name
 
-Each is tried with the options in `Probe.ways`, in their order. A label that is not among the listed tokens is spelled by the
-server itself, so that its first token is known. Two requests at once show whether equal requests get equal answers. There is no
-list of models or servers.
+A label that is not among the listed tokens is spelled by the server itself, so that its first token is known. Requests that are
+repeated show how much the answers vary. There is no list of models or servers.
 """
 
 import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any
+
+import numpy as np
 
 from slalom.errors import ModelError
-from slalom.models.api.answers import Keys, Mode, Position, Unusable, choices, positions
+from slalom.models.api.answers import Keys, Row, begins_with, choices, from_log_probabilities, positions
 from slalom.models.api.client import Answer, Client, Refused
 from slalom.models.costs import about_tokens
 from slalom.models.prompts import LabelSet, Template
 
 TEXT = "It is what it is."  # the probe asks about it
-_FEWER = 5  # log-probabilities, where a server refuses more
-_SAME = 1e-4  # log-probabilities that differ by less are equal
-_DEPTH = 4  # tokens that the probe generates
 SPELLED = 8  # tokens of a sample, and of a label that the server spells
-_SPELLING = 100  # characters of the request that asks for it, about
+_FEWER = 5  # log-probabilities, where a server refuses more
+_SAME = 1e-8  # variance of log odds below which answers are equal
+_REPEATS = 2  # equal requests at the same time; three times as many more where they differ
+_DEPTH = 4  # tokens that the probe generates
+_SPELLING = 100  # characters of the request that asks how a label is spelled, about
 _BLANK = 0.01  # probability of a blank from which on a second token is asked for
 _ELSEWHERE = (404, 405, 501)  # of a server that has no such route
-_PATHS = {True: "chat/completions", False: "completions"}
+_LIMITS = ("max_tokens", "max_completion_tokens")
 
 
-@final
 @dataclass(frozen=True)
 class Capabilities:
     """What a server can do, and how it is asked.
 
     Attributes:
-        mode: How it is asked.
+        sampled: Whether answers are sampled; else they have log-probabilities.
         chat: Whether prompts go to the chat endpoint.
-        top: Number of log-probabilities per token; 0 where there are none.
+        size: Log-probabilities per token, or samples per request.
         tokens: Tokens to generate for an answer.
-        several: Whether one request gives several samples.
-        seed: Seed of samples; None where the server takes none.
-        deterministic: Whether equal requests got equal answers; None where that was not asked.
-        limit: The name of the option that limits the answer: "max_tokens", or "max_completion_tokens".
+        limit: The name of the option that limits them.
+        noise: Variance of the log odds between equal requests; 0 where they get equal answers.
         keys: How labels are recognised in log-probabilities.
         first_tokens: Labels that are longer than one token, with the beginning that they are scored by.
         requests: Requests that it took to find out.
     """
 
-    mode: Mode
+    sampled: bool
     chat: bool
-    top: int = 0
-    tokens: int = 1
-    several: bool = False
-    seed: int | None = None
-    deterministic: bool | None = None
-    limit: str = "max_tokens"
+    size: int
+    tokens: int
+    limit: str = _LIMITS[0]
+    noise: float = 0.0
     keys: Keys = field(default_factory=lambda: Keys({}, frozenset(), 0))
     first_tokens: Mapping[str, str] = field(default_factory=dict)
     requests: int = 0
 
     def __str__(self) -> str:
-        where = "chat" if self.chat else "completions"
-        how = f"{self.top} log-probabilities per token of {where}"
-        if self.mode is Mode.SAMPLE:
-            how = f"samples of {where}, {'several' if self.several else 'one'} per request"
-        same = {True: "; equal requests get equal answers", False: "; equal requests get different answers", None: ""}
-        return f"{how}{same[self.deterministic]} ({self.requests} requests to find out)"
+        where, tried = "chat" if self.chat else "completions", f" ({self.requests} requests to find out)"
+        if self.sampled:
+            return f"samples of {where}, {self.size} per request{tried}"
+        same = "different" if self.noise else "equal"
+        return f"{self.size} log-probabilities per token of {where}; equal requests get {same} answers{tried}"
 
     @property
     def path(self) -> str:
         """The route of the server."""
-        return _PATHS[self.chat]
+        return "chat/completions" if self.chat else "completions"
 
-    def request(self, model: str, prompt: str | list[dict[str, str]], samples: int = 1, number: int = 0) -> dict[str, Any]:
-        """Return the body of a request; for samples, of several in one answer, or of the one with a number."""
-        messages = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}]
-        body = {"model": model, self.limit: self.tokens, **({"messages": messages} if self.chat else {"prompt": prompt})}
-        if self.mode is Mode.SAMPLE:
-            seed = {} if self.seed is None else {"seed": self.seed + number}
-            return body | {"temperature": 1.0} | seed | ({"n": samples} if samples > 1 else {})
-        listed = {"logprobs": True, "top_logprobs": self.top} if self.chat else {"logprobs": self.top}
-        return body | {"temperature": 0.0} | listed
+    def request(self, model: str, prompt: str | list[dict[str, str]]) -> dict[str, Any]:
+        """Return the body of a request."""
+        body: dict[str, Any] = {"model": model, self.limit: self.tokens, "temperature": float(self.sampled)}
+        if self.chat:
+            body["messages"] = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}]
+        else:
+            body["prompt"] = prompt
+        if self.sampled:
+            return body | ({"n": self.size} if self.size > 1 else {})
+        return body | ({"logprobs": True, "top_logprobs": self.size} if self.chat else {"logprobs": self.size})
 
 
-@final
 @dataclass(frozen=True)
 class Probe:
     """Asks a server what it can do.
@@ -98,50 +94,42 @@ class Probe:
         client: The client.
         model: The name of the model.
         template: The prompt.
-        plain: The labels with the continuations of a completion.
-        spelled: The labels with all spellings, for chat.
+        labels: The labels with the continuations of a completion.
+        chat_labels: The labels with all spellings, for chat.
         top: Log-probabilities to ask for.
         samples: Samples to ask for.
         tokens: Tokens of a sample.
-        seed: Seed of samples.
-        repeats: Whether to find out if equal requests get equal answers.
     """
 
     client: Client
     model: str
     template: Template
-    plain: LabelSet
-    spelled: LabelSet
+    labels: LabelSet
+    chat_labels: LabelSet
     top: int
     samples: int
     tokens: int
-    seed: int | None
-    repeats: bool
 
     def most_tokens(self, mode: str) -> tuple[int, int]:
         """Return about how many tokens `find` reads and writes at most; refused requests have none."""
-        one, names = about_tokens(self.template.n_characters + len(TEXT)), self.plain.names
+        one, n = about_tokens(self.template.n_characters + len(TEXT)), len(self.labels.names)
         read, written = 0, 0
-        if mode != "sample":  # both listings, two repeats, and how every label is spelled
-            read, written = 4 * one + len(names) * about_tokens(_SPELLING), 4 * _DEPTH + len(names) * SPELLED
+        if mode != "sample":  # both listings, all repeats, and how every label is spelled
+            requests = 2 + 4 * _REPEATS
+            read, written = requests * one + n * about_tokens(_SPELLING), requests * _DEPTH + n * SPELLED
         if mode != "logprobs":
             read, written = read + one, written + self.samples * self.tokens
         return read, written
 
     def ways(self, mode: str) -> Iterator[Capabilities]:
         """Yield ways to ask, the best first."""
-        endpoints = (True,) if self.template.is_chat else (False, True)
-        if mode != "sample":
-            for chat in endpoints:
-                kind = Mode.CHAT if chat else Mode.COMPLETIONS
-                for top in dict.fromkeys((self.top, min(self.top, _FEWER))):
-                    for limit in ("max_tokens", "max_completion_tokens")[: 1 + chat]:
-                        yield Capabilities(kind, chat, top, _DEPTH, limit=limit)
-        if mode != "logprobs":
-            for chat in endpoints:
-                for several, seed in dict.fromkeys([(self.samples > 1, self.seed), (False, self.seed), (False, None)]):
-                    for limit in ("max_tokens", "max_completion_tokens")[: 1 + chat]:
-                        yield Capabilities(Mode.SAMPLE, chat, 0, self.tokens, several, seed, limit=limit)
+        for sampled in (False, True):
+            if mode in ("auto", "sample" if sampled else "logprobs"):
+                sizes = (self.samples, 1) if sampled else (self.top, min(self.top, _FEWER))
+                for chat in (True,) if self.template.is_chat else (False, True):
+                    for size in dict.fromkeys(sizes):
+                        for limit in _LIMITS if chat else _LIMITS[:1]:
+                            yield Capabilities(sampled, chat, size, self.tokens if sampled else _DEPTH, limit)
 
     async def find(self, mode: str) -> Capabilities:
         """Return the first way that works.
@@ -150,29 +138,28 @@ class Probe:
             ModelError: None does.
         """
         before, problems, refused = self.client.usage.requests, dict[str, str](), None
-        useless = set[tuple[Mode, bool]]()  # kinds and endpoints
+        useless = set[tuple[bool, bool]]()  # kinds and endpoints
         for way in self.ways(mode):
-            if (way.mode, way.chat) in useless:
+            if (way.sampled, way.chat) in useless:
                 continue
             try:
-                answer = await self._ask(way, self.template.fill(TEXT))
+                answer = await self.ask(way, TEXT)
             except Refused as error:
-                if error.status in (401, 403) or error.code == "insufficient_quota":
+                if error.status in (401, 403):
                     raise
                 refused, problems[way.path] = error, f"status {error.status}{error.reason and f', {error.reason}'}"
                 if error.status in _ELSEWHERE:
-                    useless.add((way.mode, way.chat))
+                    useless.add((way.sampled, way.chat))
                 continue
-            try:
-                found = await self._tried(way, answer)
-            except Unusable as error:
-                raise ModelError(
-                    f"{self.client.address} answered with {error}; check base_url (most servers: .../v1) and the server"
-                ) from None
-            if found is not None:
-                return replace(found, requests=self.client.usage.requests - before)
+            if way.sampled:
+                size = way.size if len(choices(answer)) == way.size else 1
+                return replace(way, size=size, requests=self.client.usage.requests - before)
+            listed = positions(choices(answer)[0])
+            if listed and len(listed[0].listed) > 1:
+                keyed = await self._with_keys(way, answer)
+                return replace(keyed, noise=await self._noise(keyed, answer), requests=self.client.usage.requests - before)
             problems[way.path] = "it ignores the option logprobs"
-            useless.add((way.mode, way.chat))
+            useless.add((way.sampled, way.chat))
         if mode == "logprobs":
             why = "; ".join(f"{path}: {problem}" for path, problem in problems.items())
             raise ModelError(
@@ -180,30 +167,23 @@ class Probe:
             )
         raise refused or ModelError(f"{self.client.address} answers neither completions nor chat")
 
-    async def _ask(self, way: Capabilities, prompt: str | list[dict[str, str]]) -> Answer:
-        return await self.client.post(way.path, way.request(self.model, prompt, self.samples if way.several else 1))
+    async def ask(self, way: Capabilities, text: str) -> Answer:
+        """Return the answer about a text."""
+        return await self.client.post(way.path, way.request(self.model, self.template.fill(text)))
 
-    async def _tried(self, way: Capabilities, answer: Answer) -> Capabilities | None:
-        """Return a way that the server has answered, with what else has to be known; None where it gives too little."""
-        if way.mode is Mode.SAMPLE:
-            return replace(way, several=way.several and len(choices(answer)) == self.samples)
-        path = positions(choices(answer)[0])
-        if not path or len(path[0].listed) < 2:
-            return None
-        same = await self._same_again(way, path[0]) if self.repeats else None
-        return replace(await self._with_keys(way, path), deterministic=same)
+    async def _noise(self, way: Capabilities, first: Answer) -> float:
+        """Return the variance of the log odds over equal requests."""
+        answers, noise = [first], 0.0
+        for times in (_REPEATS, 3 * _REPEATS):
+            answers += await asyncio.gather(*(self.ask(way, TEXT) for _ in range(times)))
+            noise = noise_of([from_log_probabilities(choices(answer)[0], way.keys) for answer in answers])
+            if noise < _SAME:
+                return 0.0
+        return noise
 
-    async def _same_again(self, way: Capabilities, first: Position) -> bool:
-        """Return whether two more requests, at the same time, get the same answer."""
-        answers = await asyncio.gather(*(self._ask(way, self.template.fill(TEXT)) for _ in range(2)))
-        try:
-            return all(_same(first, positions(choices(answer)[0])[0]) for answer in answers)
-        except (Unusable, IndexError):
-            return False
-
-    async def _with_keys(self, way: Capabilities, path: Sequence[Position]) -> Capabilities:
+    async def _with_keys(self, way: Capabilities, answer: Answer) -> Capabilities:
         """Return a way with how labels are recognised, and the tokens that takes."""
-        labels = self.spelled if way.chat else self.plain
+        labels, path = self.chat_labels if way.chat else self.labels, positions(choices(answer)[0])
         spellings = dict(zip(labels.names, labels.continuations, strict=True))
         listed = {token for position in path for token in position.listed}
         unseen = [name for name in labels.names if not listed & set(spellings[name])]
@@ -211,29 +191,38 @@ class Probe:
         paths = {name: [[spelling] for spelling in spellings[name]] for name in labels.names}
         for name, spelled in zip(unseen, tokens, strict=True):
             paths[name] = [spelled, *(single for single in paths[name] if single[0] != "".join(spelled))]
-        keys, prefixes, first_tokens = keys_of(paths)
+        deciding, prefixes, first_tokens = keys_of(paths)
         depth = 1 + max(prefixes.values(), default=0)
         blank = sum(math.exp(log_p) for token, log_p in path[0].listed.items() if not token.strip())
-        found = Keys({key: labels.names.index(name) for key, name in keys.items()}, frozenset(prefixes), len(labels.names))
-        return replace(way, keys=found, tokens=depth + (blank > _BLANK), first_tokens=first_tokens)
+        keys = Keys({key: labels.names.index(name) for key, name in deciding.items()}, frozenset(prefixes), len(labels.names))
+        return replace(way, keys=keys, tokens=depth + (blank > _BLANK), first_tokens=first_tokens)
 
     async def _spell(self, way: Capabilities, name: str, spellings: Sequence[str]) -> list[str]:
         """Return the tokens of a label, as the server generates them."""
-        wanted = spellings[0]
-        ask = f"Repeat the following and write nothing else: {wanted.strip()}"
-        answer = await self._ask(replace(way, tokens=SPELLED), ask if way.chat else f"Answer:{wanted}\n" * 4 + "Answer:")
+        ask = f"Repeat the following and write nothing else: {spellings[0].strip()}"
+        prompt = ask if way.chat else f"Answer:{spellings[0]}\n" * 4 + "Answer:"
+        answer = await self.client.post(way.path, replace(way, tokens=SPELLED).request(self.model, prompt))
         tokens: list[str] = []
         for position in positions(choices(answer)[0]):
             tokens.append(position.token)
             said = "".join(tokens)
             for spelling in spellings:
-                if said.startswith(spelling) and not said[len(spelling) : len(spelling) + 1].isalnum():
+                if begins_with(said, spelling):
                     tokens[-1] = tokens[-1][: len(tokens[-1]) - len(said) + len(spelling)]
                     return tokens
         raise ModelError(
             f"{self.client.address} does not show how it spells the label {name!r} in tokens; choose labels of one token, map"
             f' them to short answers (labels={{{name!r}: " A", ...}}), or use mode="sample"'
         )
+
+
+def noise_of(rows: Sequence[Row]) -> float:
+    """Return the variance of the log odds of the labels over rows of one query, where all labels are listed; 0 for one."""
+    logs = np.array([row.log_p for row in rows if (row.low > 0.0).all()])
+    if len(logs) < 2:
+        return 0.0
+    others = [np.logaddexp.reduce(np.delete(logs, c, axis=1), axis=1) for c in range(logs.shape[1])]
+    return float((logs - np.stack(others, axis=1)).var(axis=0, ddof=1).mean())
 
 
 def keys_of(paths: Mapping[str, Sequence[Sequence[str]]]) -> tuple[dict[str, str], dict[str, int], dict[str, str]]:
@@ -260,9 +249,3 @@ def keys_of(paths: Mapping[str, Sequence[Sequence[str]]]) -> tuple[dict[str, str
         if first < len(parts) - 1:
             early[name] = parts[first]
     return keys, prefixes, early
-
-
-def _same(a: Position, b: Position) -> bool:
-    """Return whether two positions list the same tokens with equal log-probabilities, but for the last few."""
-    common = a.listed.keys() & b.listed.keys()
-    return len(common) >= 0.8 * len(a.listed) and all(abs(a.listed[t] - b.listed[t]) < _SAME for t in common)

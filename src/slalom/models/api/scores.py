@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
-from slalom.models.api.answers import KNOWN, Mode, Outcome, Rows
+from slalom.models.api.answers import KNOWN, Outcome, Rows
 from slalom.models.base import Observed, Report
 from slalom.models.head import Head
 from slalom.models.prompts import LOW_SHARE
@@ -18,11 +18,6 @@ MISSING_ADVICE = {
     Outcome.EMPTY: "the model says nothing; word the template otherwise (models that reason first need tokens=2000 in Python)",
     Outcome.MALFORMED: "the answer has no log-probabilities; use another mode=",
     Outcome.NO_LABEL: "no label is listed; ask for one in the template, add examples, set spellings=True or (in Python) top=",
-}
-_HOW = {
-    Mode.COMPLETIONS: "log-probabilities of completions, {size:.0f} per token",
-    Mode.CHAT: "log-probabilities of chat answers, {size:.0f} per token",
-    Mode.SAMPLE: "counts of labels among {size:.0f} samples, with their noise",
 }
 
 
@@ -47,24 +42,24 @@ def observed(rows: Rows, head: Head, target: int | Literal["all"]) -> Observed:
 
 def _bounds(rows: Rows, target: int | Literal["all"]) -> tuple[Floats, Floats]:
     """Return the least and the largest scores, of the shape of the scores, that the bounds of the probabilities allow."""
-    low, high, n = rows.low, rows.high, rows.low.shape[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    n = rows.low.shape[1]
+
+    def extreme(p: Floats, q: Floats) -> Floats:
+        """Return the scores where the target has the probability p, and the others have q."""
         if target == "all":
-            least, most = (
-                np.stack([((n - 1) * a[:, c] - np.delete(b, c, axis=1).sum(axis=1)) / n for c in range(n)], axis=1)
-                for a, b in ((np.log(low), np.log(high)), (np.log(high), np.log(low)))
-            )
-            return least, most
-        others = [i for i in range(n) if i != target]
-        least, most = (np.log(a[:, target]) - np.log(b[:, others].sum(axis=1)) for a, b in ((low, high), (high, low)))
-        return least, most
+            p, q = np.log(p), np.log(q)
+            return np.stack([((n - 1) * p[:, c] - np.delete(q, c, axis=1).sum(axis=1)) / n for c in range(n)], axis=1)
+        return np.asarray(np.log(p[:, target]) - np.log(np.delete(q, target, axis=1).sum(axis=1)))
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return extreme(rows.low, rows.high), extreme(rows.high, rows.low)
 
 
 def _variance(rows: Rows, target: int | Literal["all"]) -> Floats | None:
-    """Return the variances of scores (m,): of the counts of samples, and of repeats; None where scores are exact.
+    """Return the variances of scores (m,): of the counts of samples, or of equal requests; None where scores are exact.
 
-    Repeats have the variances of log odds. Scores of all labels are log-probabilities less their mean, which vary less:
-    by (1 - 1/n)^2 for two labels, and for n equally probable ones.
+    Scores of all labels are log-probabilities less their mean, which vary less than log odds: by (1 - 1/n)^2 for two labels,
+    and for n equally probable ones.
     """
     counts, n = rows.counts, rows.counts.shape[1]
     if counts.any():
@@ -73,12 +68,9 @@ def _variance(rows: Rows, target: int | Literal["all"]) -> Floats | None:
             return np.asarray((1.0 - 1.0 / n) * inverse.mean(axis=1))
         others = counts.sum(axis=1) - counts[:, target]
         return np.asarray(inverse[:, target] + 1.0 / (others + n - 1.0))
-    measured = rows.spread[(rows.spread >= 0.0).all(axis=1)]
-    if not len(measured):
+    if not rows.noise.any():
         return None
-    noise = measured.mean(axis=0)
-    one = noise.mean() * (1.0 - 1.0 / n) ** 2 if target == "all" else noise[target]
-    return np.full(len(counts), float(one))
+    return np.full(len(counts), rows.noise.mean() * ((1.0 - 1.0 / n) ** 2 if target == "all" else 1.0))
 
 
 def why_missing(outcomes: Floats) -> tuple[str, str]:
@@ -90,9 +82,10 @@ def why_missing(outcomes: Floats) -> tuple[str, str]:
 
 def report(rows: Rows) -> Report:
     """Return what a reader must know of the answers about one text."""
-    answered, figures = rows.outcome == Outcome.ANSWERED, dict[str, float]()
-    notes = [f"The scores are {_HOW[Mode(int(rows.mode[0]))].format(size=rows.size[0])}."]
-    if (rows.mode != rows.mode[0]).any() or (rows.size != rows.size[0]).any():
+    answered, figures, how = rows.outcome == Outcome.ANSWERED, dict[str, float](), int(rows.how[0])
+    kind = f"log-probabilities, {how} per token" if how > 0 else f"counts of labels among {-how} samples, with their noise"
+    notes = [f"The scores are {kind}."]
+    if (rows.how != how).any():
         notes.append("Answers in the cache were asked for in different ways; use mode= and another cache file.")
     if answered.any():
         figures["label share"] = share = float(rows.share[answered].mean())
@@ -101,9 +94,8 @@ def report(rows: Rows) -> Report:
     censored = rows.censored[answered] == 1.0
     figures["censored"] = float(censored.mean()) if len(censored) else 0.0
     notes += _notes_on_bounds(rows.low[answered], rows.high[answered], censored)
-    measured = rows.spread[(rows.spread >= 0.0).all(axis=1)]
-    if len(measured):
-        figures["noise"] = float(np.sqrt(measured.mean()))
+    if rows.noise.any():
+        figures["noise"] = float(np.sqrt(rows.noise.mean()))
         notes.append(f"Equal requests get answers that differ by {figures['noise']:.2g} log odds (standard deviation).")
     figures |= {kind.title: float(share) for kind in MISSING_ADVICE if (share := (rows.outcome == kind).mean())}
     if not answered.all():

@@ -23,7 +23,11 @@ from slalom.models.sources import Prompt
 
 _PROBE = ("The sun rises in the east and sets in the", " west")
 _REQUESTS = 6  # with the probe, at most
-_MODES: tuple[Literal["echo", "grammar"], ...] = ("echo", "grammar")
+_NO_LOGS = "gives no log probabilities of given words; an answer can be explained with vLLM, llama.cpp or a local model"
+
+
+class _Unreadable(ModelError):
+    """An answer without the log probabilities of given words."""
 
 
 @final
@@ -57,44 +61,39 @@ class AnswerServer(LanguageModel):
         concurrency: int = 8,
         timeout: float = 60.0,
     ) -> None:
-        named: object = model
-        if not isinstance(named, str) or not named.strip():
+        if not str(model or "").strip():
             raise InputError(f"model must be the name of a model on the server; got {model!r}")
         self.client = Client(base_url, api_key_env=api_key_env, concurrency=concurrency, timeout=timeout)
-        self.name = self._model = model
+        self.name = model
         self._mode: Literal["echo", "grammar"] | None = None
-        self._tokens: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
+        self._tokens: dict[str, tuple[list[int], list[str]]] = {}
 
     def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
-        pieces = self._answer(lead + answer)[1]
+        pieces = self._tokenized(lead + answer)[1]
         ends = np.cumsum([0, *map(len, pieces)]) - len(lead)
         return np.asarray(np.maximum(np.stack([ends[:-1], ends[1:]], axis=1), 0), dtype=np.int64)
 
     def log_probs(self, prompts: Sequence[Prompt], answer: str, lead: str) -> Floats:
         text = lead + answer
-        ids, pieces = self._answer(text)
-        waiting = [self.client.submit("completions", self._request(_string(prompt), text, ids)) for prompt in prompts]
-        rows = [self._read(future.result(), text, ids) for future in waiting]
-        for row, _ in rows:
-            if len(row) != len(pieces):
-                raise ModelError(
-                    f"{self._where} reads the answer as other tokens after another prompt; let the template end without white"
-                    " space"
-                )
-        return np.array([row for row, _ in rows])
+        ids, pieces = self._tokenized(text)
+        requests = [self._request(prompt, text, ids) for prompt in prompts]
+        futures = [self.client.run(self.client.post("completions", request)) for request in requests]
+        rows = [self._read(future.result(), text, ids)[0] for future in futures]
+        if any(len(row) != len(pieces) for row in rows):
+            raise ModelError(
+                f"{self._where} reads the answer as other tokens after another prompt; let the template end without white space"
+            )
+        return np.array(rows)
 
     def generate(self, prompt: Prompt, most: int) -> str:
-        answer = self.client.ask("completions", {**self._basis(_string(prompt)), "max_tokens": most})
+        answer = self.client.ask("completions", self._body(prompt, max_tokens=most))
         try:
-            text = answer["choices"][0]["text"]
+            return str(answer["choices"][0]["text"]).strip().partition("\n")[0].strip()
         except (KeyError, IndexError, TypeError):
-            text = None
-        if not isinstance(text, str):
-            raise ModelError(f"{self._where} answered a completion without text")
-        return text.strip().partition("\n")[0].strip()
+            raise ModelError(f"{self._where} answered a completion without text") from None
 
     def identity(self) -> str:
-        return f"{self.client.address} {self._model}"
+        return f"{self.client.address} {self.name}"
 
     @property
     def usage(self) -> Usage:
@@ -112,119 +111,98 @@ class AnswerServer(LanguageModel):
             ModelError: It gives none.
         """
         prompt, words = _PROBE
-        for mode in () if self._mode else _MODES:
+        modes: tuple[Literal["echo", "grammar"], ...] = ("echo", "grammar")
+        for mode in modes if self._mode is None else ():
             try:
-                ids = self._tokenized(words)[0] if mode == "grammar" else ()
+                ids = self._ids(words)[0] if mode == "grammar" else []
                 self._read(self.client.ask("completions", self._request(prompt, words, ids)), words, ids)
-                self._mode = mode
-                break
             except Refused as error:
                 if error.status in (401, 403, 404) and mode == "echo":
                     raise
-            except ModelError:
-                if mode == "echo" and not self._answers(prompt):
-                    raise
+            except _Unreadable:
+                pass
+            else:
+                self._mode = mode
+                break
         if self._mode is None:
-            raise ModelError(
-                f"{self._where} gives no log probabilities of given words; an answer can be explained with vLLM, llama.cpp or a"
-                " local model"
-            )
+            raise ModelError(f"{self._where} {_NO_LOGS}")
         return self._mode
 
     @property
     def _where(self) -> str:
-        return f"{self._model} at {self.client.address}"
+        return f"{self.name} at {self.client.address}"
 
-    def _answers(self, prompt: str) -> bool:
-        """Return whether the server completes a prompt at all."""
-        try:
-            return "choices" in self.client.ask("completions", {**self._basis(prompt), "max_tokens": 1})
-        except ModelError:
-            return False
+    def _body(self, prompt: Prompt, **options: Any) -> Mapping[str, Any]:
+        return {"model": self.name, "prompt": prompt, "temperature": 0, **options}
 
-    def _basis(self, prompt: str) -> dict[str, Any]:
-        return {"model": self._model, "prompt": prompt, "temperature": 0}
-
-    def _request(self, prompt: str, text: str, ids: Sequence[int]) -> Mapping[str, Any]:
-        """Return the request for the log probabilities of a text after a prompt."""
-        if ids:  # of a grammar; an echo needs none
+    def _request(self, prompt: Prompt, text: str, ids: Sequence[int]) -> Mapping[str, Any]:
+        """Return the request for the log probabilities of a text after a prompt: by a grammar of its tokens, or by an echo."""
+        if ids:
             forced = "root ::= " + " ".join(f"<[{token}]>" for token in ids)
-            return {**self._basis(prompt), "max_tokens": len(ids), "logprobs": 1, "grammar": forced}
-        return {**self._basis(prompt + text), "max_tokens": 1, "logprobs": 1, "echo": True}
+            return self._body(prompt, max_tokens=len(ids), logprobs=1, grammar=forced)
+        return self._body(f"{prompt}{text}", max_tokens=1, logprobs=1, echo=True)
 
-    def _read(self, answer: Answer, text: str, ids: Sequence[int]) -> tuple[list[float], tuple[str, ...]]:
+    def _read(self, answer: Answer, text: str, ids: Sequence[int]) -> tuple[list[float], list[str]]:
         """Return the log probabilities and the tokens of a text, from the answer to `_request`."""
         try:
-            found = answer["choices"][0]["logprobs"]
-            if ids:  # of a grammar; an echo needs none
-                rows = found["content"][: len(ids)]
-                if [row["id"] for row in rows] != list(ids):
-                    raise ModelError(f"{self._where} does not follow a grammar of tokens")
-                logs, pieces = [row["logprob"] for row in rows], tuple(row["token"] for row in rows)
+            logprobs = answer["choices"][0]["logprobs"]
+            if ids:
+                rows = logprobs["content"][: len(ids)]
+                as_asked = [row["id"] for row in rows] == ids
+                logs, pieces = [row["logprob"] for row in rows], [row["token"] for row in rows]
             else:
-                logs, pieces = self._echoed(found, answer, text)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-            raise ModelError(f"{self._where} gives no log probabilities of given words") from None
+                written = int((answer.get("usage") or {}).get("completion_tokens", 1))
+                tokens = list(logprobs["tokens"])[: len(logprobs["tokens"]) - written]
+                first, joined = len(tokens), ""
+                while first and len(joined) < len(text):  # the last tokens of the echo make up the text
+                    first -= 1
+                    joined = tokens[first] + joined
+                as_asked = joined == text
+                logs, pieces = list(logprobs["token_logprobs"])[first : len(tokens)], tokens[first:]
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError):
+            raise _Unreadable(f"{self._where} {_NO_LOGS}") from None
+        if not as_asked:
+            raise _Unreadable(f"{self._where} does not {'follow a grammar' if ids else 'repeat the prompt'} in its own tokens")
         if not all(isinstance(log, (int, float)) and math.isfinite(log) and -1e4 < log <= 1e-3 for log in logs):
-            raise ModelError(f"{self._where} answered with a log probability that is none")
+            raise _Unreadable(f"{self._where} answered with a log probability that is none")
         return [min(float(log), 0.0) for log in logs], pieces
 
-    def _echoed(self, found: Mapping[str, Any], answer: Answer, text: str) -> tuple[list[Any], tuple[str, ...]]:
-        """Return the last tokens of an echoed prompt that make up a text."""
-        tokens, logs = list(found["tokens"]), list(found["token_logprobs"])
-        said = answer.get("usage") or {}
-        written = int(said.get("completion_tokens", 1))
-        tokens, logs = tokens[: len(tokens) - written], logs[: len(logs) - written]
-        first, joined = len(tokens), ""
-        while first and len(joined) < len(text):
-            first -= 1
-            joined = tokens[first] + joined
-        if joined != text:
-            raise ModelError(f"{self._where} does not repeat the prompt in its own tokens")
-        return logs[first:], tuple(tokens[first:])
-
-    def _answer(self, text: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    def _tokenized(self, text: str) -> tuple[list[int], list[str]]:
         """Return the tokens of an answer and their strings; ids are needed for a grammar only."""
         if text not in self._tokens:
             if self.mode == "grammar":
-                self._tokens[text] = self._tokenized(text)
+                self._tokens[text] = self._ids(text)
             else:
-                read = self._read(self.client.ask("completions", self._request(_PROBE[0] + ".", text, ())), text, ())
-                self._tokens[text] = (), read[1]
+                echo = self.client.ask("completions", self._request(f"{_PROBE[0]}.", text, ()))
+                self._tokens[text] = [], self._read(echo, text, ())[1]
         return self._tokens[text]
 
-    def _tokenized(self, text: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    def _ids(self, text: str) -> tuple[list[int], list[str]]:
         """Return the tokens of a text by the route of llama.cpp, beside /v1."""
         answer = self.client.ask("tokenize", {"content": text, "add_special": False, "with_pieces": True})
         try:
-            ids = tuple(int(token["id"]) for token in answer["tokens"])
-            pieces = tuple(_pieces([token["piece"] for token in answer["tokens"]]))
-        except (KeyError, TypeError, ValueError):
-            raise ModelError(f"{self._where} does not say what its tokens are") from None
+            ids = [int(token["id"]) for token in answer["tokens"]]
+            pieces = _strings([token["piece"] for token in answer["tokens"]])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise _Unreadable(f"{self._where} does not say what its tokens are") from None
         if not ids or "".join(pieces) != text:
-            raise ModelError(
+            raise _Unreadable(
                 f"{self._where} reads {text[:40]!r} as the tokens of {''.join(pieces)[:40]!r}; use vLLM or a local model"
             )
         return ids, pieces
 
 
-def _string(prompt: Prompt) -> str:
-    if not isinstance(prompt, str):
-        raise InputError("a server is asked with strings; pass template= as a string with {context} and {question}")
-    return prompt
-
-
-def _pieces(raw: list[Any]) -> list[str]:
+def _strings(pieces: Sequence[Any]) -> list[str]:
     """Return the strings of tokens; bytes that are part of a character belong to the token that completes it."""
-    strings, left = [], b""
-    for piece in raw:
+    strings, pending = [], b""
+    for piece in pieces:
         if isinstance(piece, str):
             strings.append(piece)
             continue
-        left += bytes(list(piece))
+        pending += bytes(list(piece))
         try:
-            strings.append(left.decode("utf-8"))
-            left = b""
+            strings.append(pending.decode("utf-8"))
+            pending = b""
         except UnicodeDecodeError:
             strings.append("")
     return strings
