@@ -16,7 +16,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from slalom import Explainer, Explanations
 from slalom.core import Additive, Linear, Slalom
 from slalom.methods import SurrogateMethod
-from slalom.render.charts import scatter_frame
+from slalom.render import charts
 from slalom.render.page import page
 from slalom.result import NORMAL_95, SCORES, Failure, Spread
 from slalom.text import Scales
@@ -490,7 +490,7 @@ def test_values_that_nobody_knows_are_on_the_edge_of_the_scatter(view):
     values, se = np.array([-8.4, 16.1, 1.0, -26.3, 23.8, 60.0]), np.array([0.6, 6.0, 2.0, 70.0, 130.0, 1e4])
     e = with_se(in_order(names, values, [3.9, 2.0, 1.1, 0.8, 0.6, -1.0], se=se), importance=np.full(6, 0.3))
     view.open([e])
-    frame = scatter_frame(e)
+    frame = charts.View(e, None).frame()
     pad = 0.08 * (frame.x[1] - frame.x[0])
     low, high = frame.x[0] - pad, frame.x[1] + pad
     shapes = view.js(
@@ -748,7 +748,7 @@ def test_intervals_are_drawn_in_the_scatter_where_points_are_determined(view):
     values, se = np.array([-8.0, 6.0, 1.0, 60.0]), np.array([0.5, 1.0, 0.8, 1e4])
     e = with_se(in_order(["dull", "best", "so", "odd"], values, [2.0, 1.0, 0.5, -1.0], se=se), importance=np.full(4, 0.2))
     view.open([e])
-    frame = scatter_frame(e)
+    frame = charts.View(e, None).frame()
     paths = view.js(
         "return [...document.querySelectorAll('.crosses path')].map(p => p.getBoundingClientRect())"
         ".map(b => [b.left, b.right, b.top, b.bottom])"

@@ -15,7 +15,7 @@ from slalom import Explanations
 from slalom.core import Slalom
 from slalom.core.kinds import from_dict
 from slalom.errors import InputError
-from slalom.render.charts import scatter_frame
+from slalom.render.charts import View
 from slalom.render.figures.canvas import Key
 from slalom.render.page import page
 from slalom.render.page.content import content
@@ -171,7 +171,7 @@ def test_the_scatter_of_the_page_has_the_limits_of_the_figure(make):
     frames = Reader(page([e])).data()[1]["frames"]
     targets = [None] if e.values.ndim == 1 else range(e.values.shape[1])
     for frame, target in zip(frames, targets, strict=True):
-        ours = scatter_frame(e, target)
+        ours = View(e, target).frame()
         assert np.allclose((frame["x"], frame["y"]), (ours.x, ours.y))
         assert frame["pale"] == np.flatnonzero(ours.pale).tolist()
         figure = e.plot.scatter(target=target)

@@ -1,4 +1,4 @@
-"""Scores as bars: to the right of zero for the target, to the left against it.
+"""Rows of bars: to the right of zero for the target, to the left against it.
 
 Whiskers are 95% intervals. A bar whose whisker contains zero is pale and hatched. A whisker longer than the picture ends in an
 arrow at its edge.
@@ -16,85 +16,127 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.render.charts import PairBar, known_part
-from slalom.render.figures.canvas import Words, canvas, header, key, moved, shorten
+from slalom.render.charts import View, known_part
+from slalom.render.figures.canvas import Words, canvas, header, key, moved
 from slalom.render.figures.theme import dress
-from slalom.render.figures.view import View
 from slalom.render.palette import Colour, Theme, mix
-from slalom.result import SCORES
+from slalom.result import NORMAL_95, SCORES
 
 _PALE, _HATCH = 0.22, "/////"
 _REACH = 0.5  # of the range of the bars: whiskers beyond it are cut
 
 
-def bar(view: View, k: int, name: str, score: Floats, intervals: bool | None, ax: Axes | None, theme: Theme) -> Figure:
+def bar(view: View, k: int, name: str, intervals: bool | None, ax: Axes | None, theme: Theme) -> Figure:
     """Draw the k strongest units by the score of this name."""
-    half = _half_width(view, name, intervals)
+    score = view.scores(name)
+    half = None if intervals is False else view.half_width(name)
+    if intervals and half is None:
+        raise InputError(
+            f"intervals=True needs standard errors, which {name!r} does not have here;"
+            " explain with method='joint' or 'local' and do not merge, or leave intervals out"
+        )
     strength = np.abs(score) if SCORES[name].signed else score
     if name in ("value", "linear"):  # a huge one that nobody knows does not lead
         strength = np.abs(known_part(score, view.half_width(name)))
     chosen = view.strongest(strength, k)
     units = np.array([i for i, _ in chosen])
-    figure, ax = _axes(view, len(chosen), view.meaning(name), view.signed(name), ax, theme)
     doubtful = view.doubtful(name)[units] & (half is not None)
-    _draw(ax, view, view.names(chosen), score[units], None if half is None else half[units], doubtful, view.signed(name), theme)
-    return figure
+    return _draw_view(
+        view, view.meaning(name), view.names(chosen), score[units], None if half is None else half[units], doubtful,
+        view.signed(name), ax, theme,
+    )  # fmt: skip
 
 
-def pairs(view: View, bars: list[PairBar], ax: Axes | None, theme: Theme) -> Figure:
-    """Draw units that act together, in the order given."""
-    if not bars:
+def pairs(view: View, k: int, ax: Axes | None, theme: Theme) -> Figure:
+    """Draw the k strongest pairs of units that act together."""
+    strongest = sorted(view.explanation.pairs, key=lambda pair: -abs(view.pick(pair.effect)))[:k]
+    if not strongest:
         raise InputError(
             "pairs() needs pairs of units that act together, and this explanation has none; explanation.pairs lists them"
         )
-    figure, ax = _axes(view, len(bars), "effect of both beyond the sum of their own", True, ax, theme)
-    names = [" + ".join(view.names([(i, 1) for i in pair.units])) for pair in bars]
-    effects, half = (np.array([getattr(pair, part) for pair in bars]) for part in ("effect", "half_width"))
-    _draw(ax, view, names, effects, half, np.abs(effects) <= half, True, theme)
-    return figure
+    names = [" + ".join(view.names([(i, 1) for i in pair.units])) for pair in strongest]
+    effects = np.array([float(view.pick(pair.effect)) for pair in strongest])
+    half = NORMAL_95 * np.array([0.0 if pair.se is None else float(view.pick(pair.se)) for pair in strongest])
+    meaning = "effect of both beyond the sum of their own"
+    return _draw_view(view, meaning, names, effects, half, np.abs(effects) <= half, True, ax, theme)
 
 
-def _axes(view: View, rows: int, meaning: str, directed: bool, ax: Axes | None, theme: Theme) -> tuple[Figure, Axes]:
-    figure, ax = canvas(ax, theme, (6.8, (1.6 if directed else 1.25) + 0.3 * rows))
-    dress(ax, theme)
-    ax.spines["left"].set_visible(False)
-    ax.set_yticks([])
-    ax.set_xlabel(meaning)
-    header(ax, theme, view.title(), view.subtitle())
-    return figure, ax
-
-
-def _draw(
-    ax: Axes,
+def _draw_view(
     view: View,
+    meaning: str,
     names: list[str],
     scores: Floats,
     half: Floats | None,
     doubtful: NDArray[np.bool_],
     directed: bool,
+    ax: Axes | None,
+    theme: Theme,
+) -> Figure:
+    figure, ax = rows_of(len(names), meaning, view.title(), view.subtitle(), ax, theme, legend=directed)
+    top = float(np.abs(scores).max())
+    numbers = [view.write(score, top) for score in scores.tolist()]
+    draw_bars(ax, names, scores, numbers, half, doubtful, view.sides() if directed else None, theme)
+    return figure
+
+
+def rows_of(
+    rows: int, meaning: str, title: str, subtitle: str, ax: Axes | None, theme: Theme, legend: bool = True
+) -> tuple[Figure, Axes]:
+    """Return axes for rows with names, the first on top."""
+    figure, ax = canvas(ax, theme, (6.8, (1.6 if legend else 1.25) + 0.3 * rows))
+    dress(ax, theme)
+    ax.spines["left"].set_visible(False)
+    ax.set_yticks([])
+    ax.set_ylim(rows - 0.4, -0.6)
+    ax.axvline(0.0, color=theme.line, linewidth=0.8, zorder=1)
+    ax.set_xlabel(meaning)
+    header(ax, theme, title, subtitle)
+    return figure, ax
+
+
+def draw_bars(
+    ax: Axes,
+    names: list[str],
+    scores: Floats,
+    numbers: list[str],
+    half: Floats | None,
+    doubtful: NDArray[np.bool_],
+    sides: tuple[str, str] | None,
     theme: Theme,
 ) -> None:
-    """Draw bars, whiskers, names and numbers, and the legend."""
+    """Draw bars with names, numbers, whiskers and a legend; sides: what both directions mean, None where there are none."""
     rows = np.arange(len(scores))
-    hues = [theme.hue(float(s), directed) for s in scores]
+    hues = [theme.hue(score, sides is not None) for score in scores.tolist()]
     bars = ax.barh(rows, scores, height=0.68, color=hues, gid="bars", zorder=2)
     for patch, hue, hatched in zip(bars, hues, doubtful, strict=True):
         if hatched:
             patch.set(**_hatched(hue, theme))
-    ax.axvline(0.0, color=theme.line, linewidth=0.8, zorder=1)
     low, high = min(0.0, float(scores.min())), max(0.0, float(scores.max()))
-    span = (high - low) or 1.0
+    reach = _REACH * ((high - low) or 1.0)
     ends = np.stack([scores, scores], axis=1)
     if half is not None:
-        ends = np.clip(scores[:, None] + np.array([-1, 1]) * half[:, None], low - _REACH * span, high + _REACH * span)
+        ends = np.clip(scores[:, None] + np.array([-1, 1]) * half[:, None], low - reach, high + reach)
         _whiskers(ax, rows, scores, half, ends, theme)
     low, high = min(low, float(ends.min())), max(high, float(ends.max()))
     span = (high - low) or 1.0
-    ax.set_xlim(low - (0.14 * span if low < 0 else 0.02 * span), high + (0.14 * span if high > 0 else 0.02 * span))
-    ax.set_ylim(len(scores) - 0.4, -0.6)
-    _key(ax, view, directed, half is not None, bool(doubtful.any()), theme)
-    top = float(np.abs(scores).max())
-    _write(ax, names, [view.write(float(s), top) for s in scores], scores, ends, theme)
+    ax.set_xlim(low - (0.14 if low < 0 else 0.02) * span, high + (0.14 if high > 0 else 0.02) * span)
+    _key(ax, sides, half is not None, bool(doubtful.any()), theme)
+    write_rows(ax, names, theme)
+    for row, (number, score, end) in enumerate(zip(numbers, scores.tolist(), ends.tolist(), strict=True)):
+        free, away, hang = (end[1], 5, "left") if score >= 0 else (end[0], -5, "right")
+        look: dict[str, Any] = {"ha": hang, "va": "center_baseline", "size": 8.5, "color": theme.muted, "clip_on": False}
+        ax.add_artist(Words(free, row, number, transform=ax.transData + moved(ax, away, 0), **look))
+
+
+def write_rows(ax: Axes, texts: list[str], theme: Theme, right: bool = False) -> None:
+    """Write a text beside each row: names on the left, muted numbers on the right."""
+    x, away, hang, colour, size, gid = (
+        (1, 6, "left", theme.muted, 8.5, "texts") if right else (0, -6, "right", theme.ink, 9.5, "name")
+    )
+    at = blended_transform_factory(ax.transAxes, ax.transData) + moved(ax, away, 0)
+    for row, text in enumerate(texts):
+        look: dict[str, Any] = {"ha": hang, "va": "center_baseline", "size": size, "color": colour, "clip_on": False}
+        ax.add_artist(Words(x, row, text, transform=at, gid=f"{gid} {row}", **look))
 
 
 def _hatched(hue: Colour, theme: Theme) -> dict[str, Any]:
@@ -107,47 +149,21 @@ def _whiskers(ax: Axes, rows: Any, scores: Floats, half: Floats, ends: Floats, t
     """Draw intervals; where one is longer than the picture, an arrow at its edge."""
     ax.hlines(rows, ends[:, 0], ends[:, 1], color=theme.ink, linewidth=1.1, zorder=3, gid="intervals")
     for side, marker in ((0, "<"), (1, ">")):
-        whole = scores + (2 * side - 1) * half
-        cut = whole != ends[:, side]
+        cut = scores + (2 * side - 1) * half != ends[:, side]
         look: dict[str, Any] = {"linestyle": "", "color": theme.ink, "zorder": 3}
         ax.plot(ends[~cut, side], rows[~cut], marker="|", markersize=5, markeredgewidth=1.1, gid=f"ends {side}", **look)
         if cut.any():
             ax.plot(ends[cut, side], rows[cut], marker=marker, markersize=4, gid=f"arrows {side}", **look)
 
 
-def _key(ax: Axes, view: View, directed: bool, whiskers: bool, doubtful: bool, theme: Theme) -> None:
-    handles: list[Any] = []
-    labels = []
-    if directed:
-        handles += [Line2D([], [], linestyle="", marker="s", markersize=8, color=c) for c in (theme.positive, theme.negative)]
-        labels += [f"for “{shorten(view.target, 20)}”", view.against]
+def _key(ax: Axes, sides: tuple[str, str] | None, whiskers: bool, doubtful: bool, theme: Theme) -> None:
+    entries: list[tuple[Any, str]] = []
+    for colour, side in zip((theme.positive, theme.negative), sides or (), strict=False):
+        entries.append((Line2D([], [], linestyle="", marker="s", markersize=8, color=colour), side))
     if whiskers:
-        handles.append(Line2D([], [], color=theme.ink, linewidth=1.1, marker="|", markersize=5, markeredgewidth=1.1))
-        labels.append("95% interval")
+        line = Line2D([], [], color=theme.ink, linewidth=1.1, marker="|", markersize=5, markeredgewidth=1.1)
+        entries.append((line, "95% interval"))
     if doubtful:
-        handles.append(Patch(**_hatched(theme.muted, theme)))
-        labels.append("not distinguishable from zero")
-    if handles:
-        key(ax, handles, labels, theme)
-
-
-def _half_width(view: View, name: str, intervals: bool | None) -> Floats | None:
-    half = None if intervals is False else view.half_width(name)
-    if intervals and half is None:
-        raise InputError(
-            f"intervals=True needs standard errors, which {name!r} does not have here;"
-            " explain with method='joint' or 'local' and do not merge, or leave intervals out"
-        )
-    return half
-
-
-def _write(ax: Axes, names: list[str], numbers: list[str], scores: Floats, ends: Floats, theme: Theme) -> None:
-    """Write the names to the left of the axes, and each number at the free end of its bar."""
-    left = blended_transform_factory(ax.transAxes, ax.transData) + moved(ax, -6, 0)
-    for row, (name, number, score, end) in enumerate(zip(names, numbers, scores.tolist(), ends.tolist(), strict=True)):
-        look = {"va": "center_baseline", "clip_on": False}
-        ax.add_artist(Words(0, row, name, transform=left, ha="right", size=9.5, color=theme.ink, gid=f"name {row}", **look))
-        away = ax.transData + moved(ax, 5 if score >= 0 else -5, 0)
-        beside = end[1] if score >= 0 else end[0]
-        hang = "left" if score >= 0 else "right"
-        ax.add_artist(Words(beside, row, number, transform=away, ha=hang, size=8.5, color=theme.muted, **look))
+        entries.append((Patch(**_hatched(theme.muted, theme)), "not distinguishable from zero"))
+    if entries:
+        key(ax, entries, theme)

@@ -28,20 +28,12 @@ from matplotlib.transforms import ScaledTranslation
 from slalom.errors import InputError
 from slalom.render.palette import Theme
 
-_WIDE_FONTS = (
-    *(
-        "Noto Sans",
-        "Noto Sans CJK SC",
-        "Noto Sans CJK JP",
-        "Noto Sans CJK KR",
-        "Noto Sans CJK TC",
-        "Noto Sans SC",
-        "Noto Sans JP",
-    ),
-    *("PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic"),
-    *("WenQuanYi Zen Hei", "Droid Sans Fallback", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Nirmala UI"),
-    *("Arial Unicode MS", "Noto Emoji", "Segoe UI Emoji", "Segoe UI Symbol", "Symbola", "DejaVu Sans"),
-)
+_WIDE_FONTS = [  # with many scripts
+    "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans CJK TC", "Noto Sans SC", "Noto Sans JP",
+    "PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "WenQuanYi Zen Hei",
+    "Droid Sans Fallback", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Nirmala UI", "Arial Unicode MS",
+    "Noto Emoji", "Segoe UI Emoji", "Segoe UI Symbol", "Symbola", "DejaVu Sans",
+]  # fmt: skip
 _HEADER = 0.86  # of the width of a figure: room for its title
 _LEAST = 6  # characters of a text that are left where there is no room
 
@@ -51,23 +43,21 @@ class Picture(Figure):
     """A figure outside pyplot, with text that stays text in SVG files."""
 
     def draw(self, renderer: Any) -> None:
-        """Draw it; users call savefig."""
         with mpl.rc_context({"svg.fonttype": "none"}):
             super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
-        """Show it in a notebook, whether or not pyplot is set up there."""
         file = io.BytesIO()
         self.savefig(file, format="png", bbox_inches="tight")
         return file.getvalue()
 
 
 class _Quiet:
-    """Draws text without warnings about characters that no font has."""
+    """Draws and measures text without warnings about characters that no font has."""
 
-    def draw(self, renderer: Any) -> None:
+    def draw(self, *where: Any) -> None:
         with quiet():
-            super().draw(renderer)  # type: ignore[misc]
+            super().draw(*where)  # type: ignore[misc]
 
     def get_window_extent(self, *where: Any, **more: Any) -> Any:
         with quiet():
@@ -95,30 +85,7 @@ class Words(_Quiet, Text):
 
 @final
 class Key(_Quiet, Legend):
-    """A legend below the axes, with `Words` for labels."""
-
-    def __init__(self, ax: Axes, handles: list[Any], labels: list[str], theme: Theme, columns: int) -> None:
-        down = moved(ax, 0, -44)
-        super().__init__(
-            ax,
-            handles,
-            [plain(label) for label in labels],
-            loc="upper left",
-            bbox_to_anchor=(0, 0),
-            bbox_transform=ax.transAxes + down,
-            ncols=columns,
-            frameon=False,
-            borderpad=0,
-            borderaxespad=0,
-            handletextpad=0.4,
-            columnspacing=1.4,
-            prop=FontProperties(family=families(), size=9),
-            labelcolor=theme.muted,
-        )
-        for text in self.get_texts():
-            text.set(parse_math=False, usetex=False)
-        ax.add_artist(self)
-        self.set_clip_on(False)
+    """A legend."""
 
 
 def canvas(ax: Axes | None, theme: Theme, size: tuple[float, float]) -> tuple[Figure, Axes]:
@@ -143,15 +110,24 @@ def header(ax: Axes, theme: Theme, title: str, subtitle: str = "") -> None:
             words.fit(room)
 
 
-def key(ax: Axes, handles: list[Any], labels: list[str], theme: Theme) -> None:
-    """Write a legend below the axes, in as few rows as their width allows."""
+def key(ax: Axes, entries: list[tuple[Any, str]], theme: Theme) -> None:
+    """Write a legend of handles and labels below the axes, in as few rows as their width allows."""
+    handles, labels = [handle for handle, _ in entries], [plain(label) for _, label in entries]
     figure = ax.get_figure(root=True)
     room = 0.84 * figure.bbox.width if isinstance(figure, Picture) else ax.get_window_extent().width
-    for rows in range(1, len(handles) + 1):
-        legend = Key(ax, handles, labels, theme, -(-len(handles) // rows))
-        if legend.get_window_extent().width <= room or rows == len(handles):
+    look: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": ax.transAxes + moved(ax, 0, -44)}
+    look |= {"frameon": False, "borderpad": 0, "borderaxespad": 0, "handletextpad": 0.4, "columnspacing": 1.4}
+    look |= {"prop": FontProperties(family=families(), size=9), "labelcolor": theme.muted}
+    for rows in range(1, len(entries) + 1):
+        legend = Key(ax, handles, labels, ncols=-(-len(entries) // rows), **look)
+        for text in legend.get_texts():
+            text.set(parse_math=False, usetex=False)
+        ax.add_artist(legend)
+        legend.set_clip_on(False)
+        if legend.get_window_extent().width <= room:
             return
-        legend.remove()
+        if rows < len(entries):
+            legend.remove()
 
 
 def settle(figure: Any) -> None:
@@ -169,13 +145,9 @@ def moved(ax: Axes, right: float, up: float) -> Any:
 
 def plain(text: str) -> str:
     """Return the text in one line, without characters that no font or file format can show."""
-    return "".join(_shown(character) for character in " ".join(text.split()) or ("␣" if text else ""))
-
-
-def shorten(text: str, most: int = 28) -> str:
-    """Return at most a number of characters, with … for the rest."""
-    text = " ".join(text.split()) or "␣"
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    line = " ".join(text.split()) or ("␣" if text else "")
+    odd = {c for c in line if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or ord(c) & 0xFFFE == 0xFFFE}
+    return "".join("\ufffd" if c in odd else c for c in line)
 
 
 def families() -> list[str]:
@@ -187,11 +159,6 @@ def families() -> list[str]:
 def _installed() -> tuple[str, ...]:
     names = {font.name for font in fontManager.ttflist}
     return tuple(name for name in _WIDE_FONTS if name in names)
-
-
-def _shown(character: str) -> str:
-    odd = unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or ord(character) & 0xFFFE == 0xFFFE
-    return "\ufffd" if odd else character
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from scipy.optimize import isotonic_regression
 from slalom.core.checks import Floats
 from slalom.errors import InputError, count
 from slalom.evaluate import MEASURES, Compared
-from slalom.render.charts import Row, measure_label, row_name
-from slalom.render.figures.canvas import Words, canvas, header, moved, plain, settle, shorten
+from slalom.render.charts import Row, measure_label, row_name, shorten
+from slalom.render.figures.canvas import Words, canvas, header, moved, plain, settle
 from slalom.render.figures.names import write_names
 from slalom.render.figures.theme import dress, theme_of
 from slalom.render.palette import Colour, Theme, is_ours, method_number, mix
@@ -36,32 +36,28 @@ _ROUNDING = 1e-8  # of the usual number: what is smaller is an error of rounding
 _NOTE_WIDTH = 100  # characters
 
 _Point = tuple[float, float, float | None]  # x, y, half the 95% interval of y
+_Theme = Literal["light", "dark"]
 
 
 class _Curve(NamedTuple):
-    """The points of one method, from left to right; `strength` is the share of its colour: smaller budgets are paler."""
+    """The points of one method, from left to right, and its look: smaller budgets are paler."""
 
     name: str
-    method: str
-    strength: float
-    x: Floats
-    y: Floats
-    half_widths: Floats  # of the 95% intervals; 0 where they are not known
-
-    @property
-    def ours(self) -> bool:
-        return is_ours(self.method)
-
-    def colour(self, theme: Theme) -> Colour:
-        return mix(theme.paper, theme.method(self.method), self.strength)
+    ours: bool
+    points: Floats  # (n, 2)
+    half_widths: Floats  # of the 95% intervals (n,); 0 where they are not known or not shown
+    colour: Colour
+    ink: Colour
+    dash: tuple[float, ...]
 
 
 @final
 class ComparedPlots:
     """The figures of a comparison, as `compared.plot`.
 
-    Every method returns a matplotlib Figure. Our methods are drawn in strong colours with 95% intervals, the others in muted
-    ones; smaller budgets are paler. A method without the measure is named below the figure.
+    Every method returns a matplotlib Figure and takes `ax`, matplotlib axes to draw into (default: a new figure), and `theme`.
+    Our methods are drawn in strong colours with 95% intervals, the others in muted ones; smaller budgets are paler. A method
+    without the measure is named below the figure. Where there is nothing to draw, InputError is raised.
 
     Args:
         compared: What `slalom.compare` returns.
@@ -73,127 +69,116 @@ class ComparedPlots:
     def __repr__(self) -> str:
         return "ComparedPlots: profile(), against_queries(), against_seconds()"
 
-    def profile(self, ax: Axes | None = None, theme: Literal["light", "dark"] = "light") -> Figure:
-        """Draw the near error against the number of units removed.
-
-        Args:
-            ax: Matplotlib axes to draw into. Default: a new figure.
-            theme: "light" or "dark".
-
-        Returns:
-            The figure.
-
-        Raises:
-            InputError: No method has a profile.
-        """
-        compared, look = self._compared, theme_of(theme)
-        points = {
+    def profile(self, ax: Axes | None = None, theme: _Theme = "light") -> Figure:
+        """Draw the near error against the number of units removed."""
+        compared = self._compared
+        points: dict[Row, list[_Point]] = {
             row: [(float(k), one.mean, one.half_width) for k, one in compared.profile(row).items() if one.mean is not None]
             for row in compared.rows
         }
-        curves, notes = _curves(compared, "profile", points, (False, True))
-        figure, ax = _axes(curves, notes, (False, True), ax, look)
-        model = shorten(str(compared.about.get("model") or ""), 40) if compared.about.get("model") else ""
-        header(
-            ax,
-            look,
-            "How far predictions are off near the text",
-            f"{_texts(compared)}{', ' if model else ''}{model}; bands are 95% intervals",
-        )
-        ax.set(xlabel="units removed", ylabel="squared error of the predicted change")
-        return _drawn(figure, ax, curves, look, bands=True, column=True)
+        model = compared.about.get("model")
+        subtitle = f"{self._texts}{f', {shorten(str(model), 40)}' if model else ''}; bands are 95% intervals"
+        labels = ("units removed", "squared error of the predicted change")
+        title = "How far predictions are off near the text"
+        return self._draw("profile", points, title, subtitle, labels, (False, True), True, ax, theme)
 
-    def against_queries(
-        self, measure: str = "near", ax: Axes | None = None, theme: Literal["light", "dark"] = "light"
-    ) -> Figure:
+    def against_queries(self, measure: str = "near", ax: Axes | None = None, theme: _Theme = "light") -> Figure:
         """Draw the mean of a measure against the query budget.
 
         Args:
             measure: One of `compared.measures`.
-            ax: Matplotlib axes to draw into. Default: a new figure.
-            theme: "light" or "dark".
 
         Returns:
             The figure: a line where a method was given several budgets, else a point. The budget "auto", and a
             method that takes none, are at the mean number of queries that were made.
-
-        Raises:
-            InputError: The measure was not taken, or no method has it.
         """
         points: dict[Row, list[_Point]] = {}
-        for row in self._compared.rows:
-            method, budget = row
-            queries = float(budget) if isinstance(budget, int) else self._compared.summary(row, "queries").mean
-            points.setdefault((method, None), []).extend(self._point(row, measure, queries))
-        return self._against(
-            "queries", "query budget; queries made, where there is no number", measure, points, ax, theme, True
-        )
+        for method, budget in self._compared.rows:
+            x = float(budget) if isinstance(budget, int) else None
+            points.setdefault((method, None), []).extend(self._point((method, budget), measure, "queries", x))
+        return self._against("queries", "query budget; queries made, where there is no number", measure, points, ax, theme)
 
-    def against_seconds(
-        self, measure: str = "near", ax: Axes | None = None, theme: Literal["light", "dark"] = "light"
-    ) -> Figure:
-        """Draw the mean of a measure against the time of an explanation.
+    def against_seconds(self, measure: str = "near", ax: Axes | None = None, theme: _Theme = "light") -> Figure:
+        """Draw the mean of a measure against the time of an explanation, one point per method and budget.
 
         Args:
             measure: One of `compared.measures`.
-            ax: Matplotlib axes to draw into. Default: a new figure.
-            theme: "light" or "dark".
-
-        Returns:
-            The figure: one point per method and budget.
-
-        Raises:
-            InputError: The measure was not taken, or no method has it.
         """
-        points = {row: self._point(row, measure, self._compared.summary(row, "seconds").mean) for row in self._compared.rows}
-        return self._against("time", "seconds per explanation", measure, points, ax, theme, False)
+        points = {row: self._point(row, measure, "seconds") for row in self._compared.rows}
+        return self._against("time", "seconds per explanation", measure, points, ax, theme)
 
-    def _point(self, row: Row, measure: str, x: float | None) -> list[_Point]:
+    @property
+    def _texts(self) -> str:
+        return f"mean of {count(len({record['text'] for record in self._compared.records}), 'text')}"
+
+    def _point(self, row: Row, measure: str, across: str, x: float | None = None) -> list[_Point]:
         """Return the point of a row; none where it is not known."""
         if measure not in self._compared.measures:
             raise InputError(f"measure must be one that was taken, {', '.join(self._compared.measures)}; got {measure!r}")
         summary = self._compared.summary(row, measure)
+        x = self._compared.summary(row, across).mean if x is None else x
         return [] if summary.mean is None or x is None else [(x, summary.mean, summary.half_width)]
 
     def _against(
+        self, x_name: str, x_label: str, measure: str, points: dict[Row, list[_Point]], ax: Axes | None, theme: str
+    ) -> Figure:
+        title = f"{measure.replace('_', ' ').capitalize()} against {x_name}"
+        subtitle = f"{MEASURES[measure][1]}; {self._texts}; bars are 95% intervals"
+        labels, log = (x_label, measure_label(measure)), (True, measure in _LOG)
+        return self._draw(measure, points, title, subtitle, labels, log, x_name == "queries", ax, theme)
+
+    def _draw(
         self,
-        x_name: str,
-        x_label: str,
         measure: str,
         points: dict[Row, list[_Point]],
+        title: str,
+        subtitle: str,
+        labels: tuple[str, str],
+        log: tuple[bool, bool],
+        column: bool,
         ax: Axes | None,
         theme: str,
-        column: bool,
     ) -> Figure:
-        look, log = theme_of(theme), (True, measure in _LOG)
-        curves, notes = _curves(self._compared, measure, points, log)
-        figure, ax = _axes(curves, notes, log, ax, look)
-        subtitle = f"{MEASURES[measure][1]}; {_texts(self._compared)}; bars are 95% intervals"
-        header(ax, look, f"{measure.replace('_', ' ').capitalize()} against {x_name}", subtitle)
-        ax.set(xlabel=x_label, ylabel=measure_label(measure))
-        return _drawn(figure, ax, curves, look, bands=False, column=column)
-
-
-def _texts(compared: Compared) -> str:
-    return f"mean of {count(len({record['text'] for record in compared.records}), 'text')}"
+        """Draw curves; column: names of those that end on the right are in a column there."""
+        look = theme_of(theme)
+        curves, notes = _curves(self._compared, measure, points, log, look)
+        if not curves:
+            raise InputError(f"there is nothing to draw: {'; '.join(notes)}")
+        figure, ax = canvas(ax, look, (7.8, max(5.2, 1.7 + len(curves) * _LINE_HEIGHT / 72)))
+        dress(ax, look)
+        ax.margins(_MARGIN)
+        ax.set(xscale="log" if log[0] else "linear", yscale="log" if log[1] else "linear", xlabel=labels[0], ylabel=labels[1])
+        ax.grid(axis="y", color=look.faint, linewidth=0.6)
+        ax.set_axisbelow(True)
+        header(ax, look, title, subtitle)
+        for k, line in enumerate(line for note in notes for line in textwrap.wrap(note, _NOTE_WIDTH)):
+            at = ax.transAxes + moved(ax, 0, -48 - 11 * k)
+            ax.add_artist(Words(0, 0, line, transform=at, size=8, color=look.muted, va="baseline", clip_on=False, gid="note"))
+        _lines(ax, curves, look, bands=measure == "profile")
+        right = max(curve.points[-1, 0] for curve in curves)
+        _names(figure, ax, curves, [column and curve.points[-1, 0] == right for curve in curves], look)
+        return figure
 
 
 def _curves(
-    compared: Compared, measure: str, points: dict[Row, list[_Point]], log: tuple[bool, bool]
+    compared: Compared, measure: str, points: dict[Row, list[_Point]], log: tuple[bool, bool], theme: Theme
 ) -> tuple[list[_Curve], list[str]]:
     """Return those points that the axes can show, ours last, and notes about the others."""
     curves, missing, outside = list[_Curve](), list[str](), list[str]()
-    every = [point for known in points.values() for point in known]
+    every = [point for row in points.values() for point in row]
     least = [_ROUNDING * median(abs((x, y)[i]) for x, y, _ in every) if every and log[i] else -math.inf for i in (0, 1)]
-    for row, known in points.items():
-        shown = sorted((p for p in known if p[0] > least[0] and p[1] > least[1]), key=lambda p: p[:2])
-        name = plain(row_name(compared, row) if row in compared.rows else row[0])
+    for row, measured in points.items():
+        shown = sorted((p for p in measured if p[0] > least[0] and p[1] > least[1]), key=lambda p: p[:2])
+        name, ours = plain(row_name(compared, row) if row in compared.rows else row[0]), is_ours(row[0])
         if shown:
-            x, y, half_widths = np.array([(x, y, half or 0.0) for x, y, half in shown]).T
-            curves.append(_Curve(name, row[0], _strength(compared, row), x, y, half_widths))
-        elif not known:
+            at, half_widths = np.array([p[:2] for p in shown]), np.array([p[2] or 0.0 for p in shown]) * ours
+            full = theme.method(row[0])
+            dash = () if ours else _DASHES[method_number(row[0]) % len(_DASHES)]
+            colour, ink = mix(theme.paper, full, _strength(compared, row)), theme.text(full) if ours else theme.muted
+            curves.append(_Curve(name, ours, at, half_widths, colour, ink, dash))
+        elif not measured:
             missing.append(name)
-        if len(shown) < len(known):
+        if len(shown) < len(measured):
             outside.append(name)
     notes = [f"no {measure} for {', '.join(missing)}"] if missing else []
     notes += [f"0 or less (but for rounding), so not on a logarithmic axis: {', '.join(outside)}"] if outside else []
@@ -207,25 +192,23 @@ def _strength(compared: Compared, row: Row) -> float:
     return 1.0 if not isinstance(budget, int) or len(budgets) < 2 else 0.5 + 0.5 * budgets.index(budget) / (len(budgets) - 1)
 
 
-def _axes(curves: list[_Curve], notes: list[str], log: tuple[bool, bool], ax: Axes | None, theme: Theme) -> tuple[Figure, Axes]:
-    if not curves:
-        raise InputError(f"there is nothing to draw: {'; '.join(notes)}")
-    figure, ax = canvas(ax, theme, (7.8, max(5.2, 1.7 + len(curves) * _LINE_HEIGHT / 72)))
-    dress(ax, theme)
-    ax.margins(_MARGIN)
-    ax.set(xscale="log" if log[0] else "linear", yscale="log" if log[1] else "linear")
-    ax.grid(axis="y", color=theme.faint, linewidth=0.6)
-    ax.set_axisbelow(True)
-    for k, line in enumerate(line for note in notes for line in textwrap.wrap(note, _NOTE_WIDTH)):
-        at = ax.transAxes + moved(ax, 0, -48 - 11 * k)
-        ax.add_artist(Words(0, 0, line, transform=at, size=8, color=theme.muted, va="baseline", clip_on=False, gid="note"))
-    return figure, ax
-
-
-def _drawn(figure: Figure, ax: Axes, curves: list[_Curve], theme: Theme, bands: bool, column: bool) -> Figure:
-    """Draw curves and their intervals, those of our methods only, and names."""
+def _lines(ax: Axes, curves: list[_Curve], theme: Theme, bands: bool) -> None:
+    """Draw curves and the intervals of our methods, with ticks."""
     for curve in curves:
-        _line(ax, curve, theme)
+        radius = (3.5, 2.25) if curve.ours else (2.75, 1.6)  # of a point alone, and along a line
+        ax.plot(
+            *curve.points.T,
+            color=curve.colour,
+            linewidth=2.4 if curve.ours else 1.2,
+            linestyle=(0, curve.dash) if curve.dash else "solid",
+            marker="o",
+            markersize=2 * radius[len(curve.points) > 1],
+            markeredgecolor=theme.paper,
+            markeredgewidth=0.5,
+            zorder=4 if curve.ours else 3,
+            gid=f"curve {curve.name}",
+            clip_on=False,
+        )
     ax.set(xlim=ax.get_xlim(), ylim=ax.get_ylim())  # intervals take no room
     for axis, scale, ends in ((ax.xaxis, ax.get_xscale(), ax.get_xlim()), (ax.yaxis, ax.get_yscale(), ax.get_ylim())):
         if scale == "log":
@@ -233,62 +216,42 @@ def _drawn(figure: Figure, ax: Axes, curves: list[_Curve], theme: Theme, bands: 
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}".replace("-", "\N{MINUS SIGN}")))
     for curve in curves:
-        if curve.ours and curve.half_widths.any():
-            colour = curve.colour(theme)
-            low, high = np.maximum(curve.y - curve.half_widths, ax.get_ylim()[0]), curve.y + curve.half_widths
-            if bands and len(curve.x) > 1:
-                ax.fill_between(curve.x, low, high, color=colour, alpha=0.16, linewidth=0, zorder=2, gid=f"band {curve.name}")
+        if curve.half_widths.any():
+            x, y = curve.points.T
+            low, high = np.maximum(y - curve.half_widths, ax.get_ylim()[0]), y + curve.half_widths
+            if bands and len(x) > 1:
+                ax.fill_between(x, low, high, color=curve.colour, alpha=0.16, linewidth=0, zorder=2, gid=f"band {curve.name}")
             else:
-                ax.vlines(curve.x, low, high, color=colour, linewidth=1.1, zorder=3.5, gid=f"intervals {curve.name}")
-    right = max(curve.x[-1] for curve in curves)
-    _write(figure, ax, curves, [column and curve.x[-1] == right for curve in curves], theme)
-    return figure
+                ax.vlines(x, low, high, color=curve.colour, linewidth=1.1, zorder=3.5, gid=f"intervals {curve.name}")
 
 
-def _line(ax: Axes, curve: _Curve, theme: Theme) -> None:
-    dash = () if curve.ours else _DASHES[method_number(curve.method) % len(_DASHES)]
-    radius = (3.5, 2.25) if curve.ours else (2.75, 1.6)  # of a point alone, and along a line
-    ax.plot(
-        curve.x,
-        curve.y,
-        color=curve.colour(theme),
-        linewidth=2.4 if curve.ours else 1.2,
-        linestyle=(0, dash) if dash else "solid",
-        marker="o",
-        markersize=2 * radius[len(curve.x) > 1],
-        markeredgecolor=theme.paper,
-        markeredgewidth=0.5,
-        zorder=4 if curve.ours else 3,
-        gid=f"curve {curve.name}",
-        clip_on=False,
-    )
-
-
-def _write(figure: Figure, ax: Axes, curves: list[_Curve], in_column: list[bool], theme: Theme) -> None:
+def _names(figure: Figure, ax: Axes, curves: list[_Curve], in_column: list[bool], theme: Theme) -> None:
     """Write the names of curves: in a column right of the axes, or beside the last point."""
-    names = [_name(curve, theme) for curve in curves]
-    for name, beyond in zip(names, in_column, strict=True):
+    names = []
+    for curve, beyond in zip(curves, in_column, strict=True):
+        look: dict[str, Any] = {"weight": "bold" if curve.ours else "normal", "va": "center", "zorder": 6, "clip_on": False}
+        name = Words(0, 0, shorten(curve.name), size=_TEXT_SIZE, color=curve.ink, gid=f"name {curve.name}", **look)
         ax.add_artist(name)
         if beyond:  # the layout makes room for the column
             name.set(x=1.0, y=0.5, transform=ax.transAxes + moved(ax, _COLUMN, 0), ha="left")
         else:
-            name.set_in_layout(False)
+            name.set(ha="center", in_layout=False)
+        names.append(name)
     settle(figure)
-    drawn = [np.asarray(ax.transData.transform(np.stack([curve.x, curve.y], axis=1))) for curve in curves]
-    pixels, frame = figure.dpi / 72, ax.get_window_extent()
+    drawn = [np.asarray(ax.transData.transform(curve.points)) for curve in curves]
+    faint = [mix(theme.paper, curve.colour, 0.6) for curve in curves]
+    pixels, frame, back = figure.dpi / 72, ax.get_window_extent(), ax.transAxes.inverted()
     column = [i for i, beyond in enumerate(in_column) if beyond]
     heights = spread([float(drawn[i][-1, 1]) for i in column], _LINE_HEIGHT * pixels, frame.y0, frame.y1)
-    back = ax.transAxes.inverted()
     for i, y in zip(column, heights, strict=True):
         names[i].set_y(float(back.transform((0, y))[1]))
         x_end, y_end = drawn[i][-1]
         line = back.transform([(x_end, y_end), (max(x_end, frame.x1), y_end), (frame.x1 + (_COLUMN - 3) * pixels, y)])
-        look: dict[str, Any] = {"color": mix(theme.paper, curves[i].colour(theme), 0.6), "linewidth": 0.7, "zorder": 1.5}
-        ax.add_artist(Line2D(*line.T, transform=ax.transAxes, clip_on=False, gid=f"leader {curves[i].name}", **look))
+        look = {"color": faint[i], "linewidth": 0.7, "zorder": 1.5, "gid": f"leader {curves[i].name}"}
+        ax.add_artist(Line2D(*line.T, transform=ax.transAxes, clip_on=False, **look))
     beside = sorted(set(range(len(curves))) - set(column), key=lambda i: not curves[i].ours)
     discs, radii, last = _occupied(ax, curves, drawn)
-    lines = [mix(theme.paper, curves[i].colour(theme), 0.6) for i in beside]
-    write_names(ax, [names[i] for i in beside], discs, radii, [last[i] for i in beside], lines, theme)
+    write_names(ax, [names[i] for i in beside], discs, radii, [last[i] for i in beside], [faint[i] for i in beside], theme)
 
 
 def _occupied(ax: Axes, curves: list[_Curve], drawn: list[Floats]) -> tuple[Floats, Floats, list[int]]:
@@ -299,7 +262,7 @@ def _occupied(ax: Axes, curves: list[_Curve], drawn: list[Floats]) -> tuple[Floa
     chains, radii, last = list[Floats](), list[float](), list[int]()
     floor = ax.get_ylim()[0]
     for curve, points in zip(curves, drawn, strict=True):
-        for x, y, half in zip(curve.x, curve.y, curve.half_widths * curve.ours, strict=True):
+        for (x, y), half in zip(curve.points, curve.half_widths, strict=True):
             if half:
                 ends = ax.transData.transform([(x, max(y - half, floor)), (x, y + half)])
                 chains.append(np.asarray(Path(ends).interpolated(8).vertices))
@@ -310,25 +273,19 @@ def _occupied(ax: Axes, curves: list[_Curve], drawn: list[Floats]) -> tuple[Floa
     return np.concatenate(chains), np.array(radii), last
 
 
-def _name(curve: _Curve, theme: Theme) -> Words:
-    colour = theme.text(theme.method(curve.method)) if curve.ours else theme.muted
-    look: dict[str, Any] = {"weight": "bold" if curve.ours else "normal", "va": "center", "ha": "center", "zorder": 6}
-    return Words(0, 0, shorten(curve.name), size=_TEXT_SIZE, color=colour, clip_on=False, gid=f"name {curve.name}", **look)
-
-
-def spread(wanted: list[float], apart: float, low: float, high: float) -> list[float]:
-    """Return the places between low and high, at least `apart` and in order, that are closest to those wanted in least squares.
+def spread(places: list[float], apart: float, low: float, high: float) -> list[float]:
+    """Return the places between low and high, at least `apart` and in order, that are closest to these in least squares.
 
     Where there is no room for that, they are evenly spread.
 
     >>> spread([5.0, 5.0, 9.0], 2.0, 0.0, 10.0)
     [4.0, 6.0, 9.0]
     """
-    if not wanted:
+    if not places:
         return []
-    n = len(wanted)
+    n = len(places)
     apart = min(apart, (high - low) / max(n - 1, 1))
-    order, steps = np.argsort(wanted, kind="stable"), apart * np.arange(n)
-    places = np.empty(n)
-    places[order] = np.clip(isotonic_regression(np.array(wanted)[order] - steps).x, low, high - steps[-1]) + steps
-    return [float(place) for place in places]
+    order, steps = np.argsort(places, kind="stable"), apart * np.arange(n)
+    moved_to = np.empty(n)
+    moved_to[order] = np.clip(isotonic_regression(np.array(places)[order] - steps).x, low, high - steps[-1]) + steps
+    return [float(place) for place in moved_to]

@@ -15,18 +15,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from numpy.typing import NDArray
+from scipy.special import logit
 
-from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.explainer import Explainer
+from slalom.render.charts import View
 from slalom.render.figures.canvas import canvas, header, key
 from slalom.render.figures.theme import dress
-from slalom.render.figures.view import View
 from slalom.render.palette import Theme, mix
 from slalom.result.wording import score_name
 
-_LOW = (0.1, 0.01, 0.001, 0.25, 0.0001, 0.4, 0.3, 0.2, 0.05)  # probabilities to mark, the ones wanted most first
-_PROBABILITIES = (0.5, *(p for low in _LOW for p in (low, 1 - low)))
+_LOW = (0.1, 0.01, 0.001, 0.25, 0.0001, 0.4, 0.3, 0.2, 0.05)  # probabilities to mark, the most important first
+_PROBABILITIES = np.array([0.5, *(p for low in _LOW for p in (low, 1 - low))])
 _SIZE = (7.4, 4.6)
 _POOL = 4
 _REMOVALS = [0, *(m * 10**e for e in range(6) for m in (1, 2, 5))]
@@ -47,8 +47,7 @@ def tested_curve(view: View, ax: Axes | None, theme: Theme) -> Figure:
         )
     removed = (~tested.keep).sum(axis=1)
     model, predicted = view.pick(tested.scores), view.pick(view.explanation.predict(tested.keep))
-    figure, ax = _axes(view, ax, theme)
-    header(ax, theme, view.title(), f"{len(removed)} queries that the fit has not seen, their mean and standard deviation")
+    figure, ax = _axes(view, f"{len(removed)} queries that the fit has not seen, their mean and standard deviation", ax, theme)
     groups = _pooled(removed)
     steps = np.array([removed[group].mean() for group in groups])
     for scores, colour, style, name in ((model, theme.ink, "-", "model"), (predicted, theme.neutral, "--", "surrogate")):
@@ -57,7 +56,7 @@ def tested_curve(view: View, ax: Axes | None, theme: Theme) -> Figure:
         ax.plot(steps, mean, color=colour, linestyle=style, linewidth=1.6, zorder=3, gid=name)
         ax.plot(removed, scores, ".", color=mix(theme.paper, colour, 0.55), markersize=4, zorder=2, gid=f"{name} queries")
     ax.vlines(removed, model, predicted, color=mix(theme.paper, theme.muted, 0.35), linewidth=0.6, zorder=1.5, gid="misses")
-    _finish(ax, view, theme, ["model", "surrogate"], int(removed.min()))
+    _finish(ax, view, theme, int(removed.min()))
     return figure
 
 
@@ -71,24 +70,20 @@ def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: in
     for_decision = np.abs(effect) if not e.signed else -effect if view.score < 0 else effect
     rng = np.random.default_rng(seed)
     sequences = [np.argsort(-for_decision, kind="stable"), *(rng.permutation(n) for _ in range(orders))]
-    keep = np.concatenate([_without(sequence, removed) for sequence in sequences])
+    ranks = np.argsort(sequences, axis=1)
+    keep = (ranks[:, None] >= removed[:, None]).reshape(-1, n)
     model = np.asarray(view.pick(explainer.ask(e, keep))).reshape(len(sequences), -1)
-    figure, ax = _axes(view, ax, theme)
     which = "largest effect for the decision" if e.signed else "highest scores"
-    header(ax, theme, view.title(), f"{e.unit}s with the {which} removed first")
-    shown = ["model"]
-    if orders:
-        ax.plot(
-            removed, model[1:].mean(axis=0), color=mix(theme.paper, theme.muted, 0.5), linewidth=1.2, zorder=1, gid="random"
-        )
-        shown.append("random")
+    figure, ax = _axes(view, f"{e.unit}s with the {which} removed first", ax, theme)
     look: dict[str, Any] = {"linewidth": 1.6, "marker": "o", "markersize": 3.5}
     ax.plot(removed, model[0], color=theme.ink, zorder=3, gid="model", **look)
     if e.signed:  # scores without a sign predict nothing
         predicted = view.pick(e.predict(keep[: len(removed)]))
         ax.plot(removed, predicted, color=theme.neutral, linestyle="--", zorder=4, gid="surrogate", **look)
-        shown.insert(1, "surrogate")
-    _finish(ax, view, theme, shown, 0)
+    if orders:
+        muted = mix(theme.paper, theme.muted, 0.5)
+        ax.plot(removed, model[1:].mean(axis=0), color=muted, linewidth=1.2, zorder=1, gid="random")
+    _finish(ax, view, theme, 0)
     return figure
 
 
@@ -102,79 +97,56 @@ def _pooled(removed: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         else:
             groups.append(rows)
     if len(groups) > 1 and len(groups[-1]) < _POOL:
-        last = groups.pop()
-        groups[-1] = np.append(groups[-1], last)
+        groups[-2:] = [np.concatenate(groups[-2:])]
     return groups
 
 
-def _without(order: NDArray[np.int64], removed: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return presence of units (len(removed), n) when the first ones in this order are removed."""
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[None, :] >= removed[:, None]
-
-
-def _axes(view: View, ax: Axes | None, theme: Theme) -> tuple[Figure, Axes]:
+def _axes(view: View, subtitle: str, ax: Axes | None, theme: Theme) -> tuple[Figure, Axes]:
     figure, ax = canvas(ax, theme, _SIZE)
     dress(ax, theme)
     ax.set_xlabel(f"{view.explanation.unit}s removed (of {len(view.explanation)})")
     ax.set_ylabel(score_name(view.explanation))
+    header(ax, theme, view.title(), subtitle)
     return figure, ax
 
 
-def _finish(ax: Axes, view: View, theme: Theme, names: list[str], first: int) -> None:
+def _finish(ax: Axes, view: View, theme: Theme, first: int) -> None:
     """Add the zero line, the legend and, where the score is the log odds of one target, probabilities on the right."""
-    ax.margins(x=0.02, y=0.08)
-    ticks = [tick for tick in _REMOVALS if first <= tick < max(len(view.explanation), 2)]
-    ax.set_xscale("function", functions=(_root, _square))
-    ax.set_xlim(first - 0.3 if first else -0.02, max(len(view.explanation), 1.5))
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
-    ax.xaxis.set_major_formatter(FixedFormatter([f"{tick:,}" for tick in ticks]))
-    ax.xaxis.set_minor_locator(NullLocator())
+    n = len(view.explanation)
+    ticks = [tick for tick in _REMOVALS if first <= tick < max(n, 2)]
+    ax.set_xscale("function", functions=(lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: np.sign(x) * np.square(x)))
+    ax.set_xlim(first - 0.3 if first else -0.02, max(n, 1.5))
+    _mark(ax.xaxis, ticks, [f"{tick:,}" for tick in ticks])
+    ax.margins(y=0.08)
     low, high = ax.get_ylim()
-    if high - low < 0.5:
-        low, high = (low + high) / 2 - 0.25, (low + high) / 2 + 0.25
-    ax.set_ylim(low, high)
+    middle, half = (low + high) / 2, max(high - low, 0.5) / 2
+    low, high = middle - half, middle + half
     ax.axhline(0.0, color=theme.line, linewidth=0.8, zorder=0)
     ax.set_ylim(low, high)
-    lines = {line.get_gid(): line for line in ax.get_lines()}
     words = {
         "model": "model",
         "surrogate": "prediction of the explanation",
         "random": f"model, {view.explanation.unit}s in random order",
     }
-    handles = [
-        Line2D([], [], color=lines[name].get_color(), linestyle=lines[name].get_linestyle(), linewidth=1.6) for name in names
-    ]
-    key(ax, handles, [words[name] for name in names], theme)
+    key(ax, [(_plain(line), words[str(gid)]) for line in ax.get_lines() if (gid := line.get_gid()) in words], theme)
     if score_name(view.explanation) == "log odds":
         right = ax.secondary_yaxis("right")
         dress(right, theme)
         right.spines["right"].set_visible(False)
-        shown = _ticks(low, high)
-        right.yaxis.set_major_locator(FixedLocator([_log_odds(p) for p in shown]))
-        right.yaxis.set_major_formatter(FixedFormatter([f"{100 * p:.4g}%" for p in shown]))
-        right.yaxis.set_minor_locator(NullLocator())
+        shown: list[float] = []  # round probabilities, none closer to another than a tenth of the axis
+        for p in _PROBABILITIES:
+            if low <= logit(p) <= high and all(abs(logit(p) - logit(q)) > 0.09 * (high - low) for q in shown):
+                shown.append(float(p))
+        _mark(right.yaxis, logit(sorted(shown)), [f"{100 * p:.4g}%" for p in sorted(shown)])
         right.set_ylabel("probability")
 
 
-def _root(x: Floats) -> Floats:
-    return np.asarray(np.sign(x) * np.sqrt(np.abs(x)))
+def _plain(line: Line2D) -> Line2D:
+    """Return the line without its markers, for the legend."""
+    return Line2D([], [], color=line.get_color(), linestyle=line.get_linestyle(), linewidth=1.6)
 
 
-def _square(x: Floats) -> Floats:
-    return np.asarray(np.sign(x) * np.square(x))
-
-
-def _log_odds(p: float) -> float:
-    return float(np.log(p / (1 - p)))
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Return round probabilities between two log odds, none closer to another than a tenth of the axis."""
-    chosen: list[float] = []
-    for p in _PROBABILITIES:
-        at = _log_odds(p)
-        if low <= at <= high and all(abs(at - _log_odds(q)) > 0.09 * (high - low) for q in chosen):
-            chosen.append(p)
-    return sorted(chosen)
+def _mark(axis: Any, places: Any, texts: list[str]) -> None:
+    axis.set_major_locator(FixedLocator(places))
+    axis.set_major_formatter(FixedFormatter(texts))
+    axis.set_minor_locator(NullLocator())

@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def write_names(
-    ax: Axes, names: Sequence[Words], discs: Floats, radii: Floats, wanted: list[int], lines: Sequence[Colour], theme: Theme
+    ax: Axes, names: Sequence[Words], discs: Floats, radii: Floats, named: list[int], lines: Sequence[Colour], theme: Theme
 ) -> None:
     """Move names beside their points, with lines to those that are further away; say how many have no room.
 
@@ -42,7 +42,7 @@ def write_names(
         names: The names, the most important first.
         discs: Centres of what must not be covered (n, 2), in pixels.
         radii: Their radii (n,), in points.
-        wanted: The disc of each name.
+        named: The disc of each name.
         lines: Colours of the leader lines.
         theme: The theme.
     """
@@ -54,22 +54,19 @@ def write_names(
     inside = np.array([frame.x0, frame.y0, frame.x1, frame.y1]) + np.array([1, 1, -1, -1]) * 2 * pixels
     boxes = [name.get_window_extent() for name in names]
     sizes = np.array([[box.width + 2 * pixels, box.height + pixels] for box in boxes])
-    places = place(discs, radii * pixels, wanted, sizes, inside, 1.5 * pixels)
+    places = place(discs, radii * pixels, named, sizes, inside, 1.5 * pixels)
     across = ax.transAxes.inverted()
-    for name, found, i, colour in zip(names, places, wanted, lines, strict=True):
-        if found is None:
+    for name, spot, i, colour in zip(names, places, named, lines, strict=True):
+        if spot is None:
             name.remove()
             continue
-        x, y = across.transform((found.box[:2] + found.box[2:]) / 2)
+        x, y = across.transform((spot.box[:2] + spot.box[2:]) / 2)
         name.set(x=x, y=y, transform=ax.transAxes, ha="center", va="center")
-        if found.moved:
-            way = _nearest(found.box, discs[i]) - discs[i]
+        if spot.moved:
+            way = _nearest(spot.box, discs[i]) - discs[i]
             ends = across.transform(discs[i] + np.array([radii[i] * pixels * way / np.linalg.norm(way), way]))
-            look: dict[str, Any] = {
-                "linewidth": 0.6,
-                "zorder": 1.5,
-                "gid": f"leader {str(name.get_gid()).removeprefix('name ')}",
-            }
+            gid = f"leader {str(name.get_gid()).removeprefix('name ')}"
+            look: dict[str, Any] = {"linewidth": 0.6, "zorder": 1.5, "gid": gid}
             ax.add_artist(Line2D(*ends.T, transform=ax.transAxes, color=colour, **look))
     if missing := places.count(None):
         note = f"no room for {missing} of {len(places)} names"
@@ -77,11 +74,11 @@ def write_names(
         ax.add_artist(Words(1, 1, note, transform=ax.transAxes, **look))
 
 
-def place(discs: Floats, radii: Floats, wanted: list[int], sizes: Floats, inside: Floats, gap: float) -> list[Place | None]:
-    """Return a place for the name of each wanted disc, or None where there is no room."""
+def place(discs: Floats, radii: Floats, named: list[int], sizes: Floats, inside: Floats, gap: float) -> list[Place | None]:
+    """Return a place for the name of each named disc, or None where there is no room."""
     boxes, places = np.zeros((0, 4)), list[Place | None]()
     covers, reach = discs, radii
-    for point, size in zip(wanted, sizes, strict=True):
+    for point, size in zip(named, sizes, strict=True):
         tried = _candidates(discs[point], radii[point], size, inside, gap)
         fits = (tried[:, :2] >= inside[:2]).all(axis=1) & (tried[:, 2:] <= inside[2:]).all(axis=1)
         tried = tried[fits & ~_touch(tried, boxes, gap).any(axis=1)]

@@ -2,27 +2,35 @@
 
 from typing import Literal, final
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from slalom.core.checks import whole_number
+from slalom.errors import InputError
 from slalom.explainer import Explainer
-from slalom.render.charts import pair_bars
+from slalom.render.charts import View
 from slalom.render.figures.bar import bar, pairs
 from slalom.render.figures.curve import asked_curve, tested_curve
 from slalom.render.figures.highlight import highlight
 from slalom.render.figures.scatter import scatter
 from slalom.render.figures.theme import theme_of
-from slalom.render.figures.view import View, truth
 from slalom.result import Explanation
+
+_Theme = Literal["light", "dark"]
+_Target = int | str | None
 
 
 @final
 class Plots:
     """The figures of one explanation, as `explanation.plot`.
 
-    Every method returns a matplotlib Figure: `figure.savefig("name.svg")` saves it. Blue is for the target, orange against it.
-    Importances, and the scores of methods without a sign (such as attention), are violet.
+    Every method returns a matplotlib Figure: `figure.savefig("name.svg")` saves it. All take `target`, the label or index of a
+    class where several were explained (default: the predicted one), and `theme`, "light" or "dark"; all but `text` take `ax`,
+    matplotlib axes to draw into (default: a new figure). They raise InputError for an argument of the wrong kind.
+
+    Blue is for the target, orange against it. Importances, and the scores of methods without a sign (such as attention), are
+    violet.
 
     Args:
         explanation: What is drawn.
@@ -41,66 +49,46 @@ class Plots:
     def __repr__(self) -> str:
         return "Plots: scatter(), text(), bar(), pairs(), removal_curve()"
 
+    def _view(self, target: _Target) -> View:
+        return View(self._explanation, self._explanation.column(target))
+
     def scatter(
-        self,
-        label: int = 15,
-        intervals: bool = False,
-        target: int | str | None = None,
-        ax: Axes | None = None,
-        theme: Literal["light", "dark"] = "light",
+        self, label: int = 15, intervals: bool = False, target: _Target = None, ax: Axes | None = None, theme: _Theme = "light"
     ) -> Figure:
         """Draw value against importance.
 
         Args:
             label: How many of the strongest units are named.
             intervals: Whether to show 95% intervals.
-            target: Label or index of a class, where several were explained. Default: the predicted one.
-            ax: Matplotlib axes to draw into. Default: a new figure.
-            theme: "light" or "dark".
 
         Returns:
             The figure. The area of a point is its unit's share of attention, the colour the direction of its removal effect. A
             pale ring has a value or an importance that is too uncertain to show; a triangle on the edge points to a unit
             outside.
-
-        Raises:
-            InputError: An argument is of the wrong kind, or intervals are requested and not known.
         """
-        view = View.of(self._explanation, target)
-        return scatter(view, whole_number("label", label, 0), truth("intervals", intervals), ax, theme_of(theme))
+        most, with_intervals = whole_number("label", label, 0), _truth("intervals", intervals)
+        return scatter(self._view(target), most, with_intervals, ax, theme_of(theme))
 
-    def text(
-        self,
-        score: str = "removal",
-        target: int | str | None = None,
-        max_lines: int = 60,
-        theme: Literal["light", "dark"] = "light",
-    ) -> Figure:
+    def text(self, score: str = "removal", target: _Target = None, max_lines: int = 60, theme: _Theme = "light") -> Figure:
         """Draw the text with each unit on a colour by its score.
 
         Args:
             score: A name that `Explanation.scores` takes.
-            target: Label or index of a class, where several were explained. Default: the predicted one.
             max_lines: How many lines of text to show; a note says what is left out.
-            theme: "light" or "dark".
 
         Returns:
             The figure, as tall as the text.
-
-        Raises:
-            InputError: An argument is of the wrong kind.
         """
-        view = View.of(self._explanation, target)
-        return highlight(view, score, view.scores(score), whole_number("max_lines", max_lines, 1), theme_of(theme))
+        return highlight(self._view(target), score, whole_number("max_lines", max_lines, 1), theme_of(theme))
 
     def bar(
         self,
         k: int = 10,
         score: str = "removal",
         intervals: bool | None = None,
-        target: int | str | None = None,
+        target: _Target = None,
         ax: Axes | None = None,
-        theme: Literal["light", "dark"] = "light",
+        theme: _Theme = "light",
     ) -> Figure:
         """Draw the units with the strongest scores as bars, strongest on top.
 
@@ -109,44 +97,23 @@ class Plots:
             score: A name that `Explanation.scores` takes.
             intervals: Whether to show 95% intervals as whiskers. Default: where they are known. A bar whose interval contains
                 zero is pale and hatched.
-            target: Label or index of a class, where several were explained. Default: the predicted one.
-            ax: Matplotlib axes to draw into. Default: a new figure.
-            theme: "light" or "dark".
-
-        Returns:
-            The figure.
-
-        Raises:
-            InputError: An argument is of the wrong kind, or intervals are requested and not known.
         """
-        view = View.of(self._explanation, target)
-        wanted = None if intervals is None else truth("intervals", intervals)
-        return bar(view, whole_number("k", k, 1), score, view.scores(score), wanted, ax, theme_of(theme))
+        with_intervals = None if intervals is None else _truth("intervals", intervals)
+        return bar(self._view(target), whole_number("k", k, 1), score, with_intervals, ax, theme_of(theme))
 
-    def pairs(
-        self,
-        k: int = 10,
-        target: int | str | None = None,
-        ax: Axes | None = None,
-        theme: Literal["light", "dark"] = "light",
-    ) -> Figure:
+    def pairs(self, k: int = 10, target: _Target = None, ax: Axes | None = None, theme: _Theme = "light") -> Figure:
         """Draw pairs of units that act together as bars, strongest on top.
 
         Args:
             k: How many pairs.
-            target: Label or index of a class, where several were explained. Default: the predicted one.
-            ax: Matplotlib axes to draw into. Default: a new figure.
-            theme: "light" or "dark".
 
         Returns:
             The figure. A bar is the effect of both units beyond the sum of their own, with its 95% interval.
 
         Raises:
-            InputError: An argument is of the wrong kind, or the explanation has no pairs.
+            InputError: The explanation has no pairs.
         """
-        view = View.of(self._explanation, target)
-        bars = pair_bars(self._explanation.pairs, view.column)
-        return pairs(view, bars[: whole_number("k", k, 1)], ax, theme_of(theme))
+        return pairs(self._view(target), whole_number("k", k, 1), ax, theme_of(theme))
 
     def removal_curve(
         self,
@@ -154,9 +121,9 @@ class Plots:
         steps: int = 20,
         orders: int = 5,
         seed: int = 0,
-        target: int | str | None = None,
+        target: _Target = None,
         ax: Axes | None = None,
-        theme: Literal["light", "dark"] = "light",
+        theme: _Theme = "light",
     ) -> Figure:
         """Draw the model's score beside the surrogate's while units are removed.
 
@@ -167,18 +134,18 @@ class Plots:
             steps: How many removals, with an explainer.
             orders: How many random orders are averaged for comparison, with an explainer; 0 leaves them out.
             seed: Of the random orders.
-            target: Label or index of a class, where several were explained. Default: the predicted one.
-            ax: Matplotlib axes to draw into. Default: a new figure.
-            theme: "light" or "dark".
-
-        Returns:
-            The figure.
 
         Raises:
-            InputError: An argument is of the wrong kind, or no explainer is given and no query has tested the fit.
+            InputError: No explainer is given, and no query has tested the fit.
         """
-        view, look = View.of(self._explanation, target), theme_of(theme)
+        view, look = self._view(target), theme_of(theme)
         steps, orders, seed = whole_number("steps", steps, 1), whole_number("orders", orders, 0), whole_number("seed", seed, 0)
         if explainer is None:
             return tested_curve(view, ax, look)
         return asked_curve(view, explainer, steps, orders, seed, ax, look)
+
+
+def _truth(name: str, value: object) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False; got {value!r}")
+    return bool(value)

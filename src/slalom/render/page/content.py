@@ -4,14 +4,14 @@ The surrogate keeps all its digits, so that the page predicts what `Explanation.
 reading and have six digits.
 """
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import numpy as np
 
 from slalom.core.checks import Floats, plain
 from slalom.errors import count, plural
-from slalom.render.charts import full_effect, label_of, scatter_frame
+from slalom.render.charts import View
 from slalom.result import NORMAL_95, Explanation, Quality, Score, listed
 from slalom.result.codec import FIELDS
 from slalom.result.scale import DETERMINED, leading_score, opposite
@@ -30,53 +30,47 @@ def opening(text: str) -> str:
     return (cut.rsplit(" ", 1)[0] if " " in cut[_OPENING // 2 :] else cut) + " …"
 
 
-def entry(explanation: Explanation) -> dict[str, Any]:
+def entry(e: Explanation) -> dict[str, Any]:
     """Return the entry of the index: prediction, score of the target or of the leading class, first words."""
-    e = explanation
-    score = np.atleast_1d(e.score)
+    view = View(e, e.column())
     return {
         "opening": opening(e.text if e.answer is None else f"{e.answer.question} {e.answer.text}"),
         "prediction": e.prediction,
-        "target": e.target if score.size == 1 else e.labels[e.leading],
-        "score": float(score[e.leading]),
-        "preview": preview(e),
+        "target": view.label or e.target,
+        "score": view.score,
+        "preview": preview(view),
     }
 
 
-def preview(explanation: Explanation) -> list[tuple[str, float | None]]:
+def preview(view: View) -> list[tuple[str, float | None]]:
     """Return the first words of a text with the strengths of their colours, in [-1, 1]; None for what is no unit."""
-    e = explanation
-    column = None if e.values.ndim == 1 else e.leading
-    removal, full = e.scores("removal", label_of(e, column)), full_effect(e, "removal", column) or 1.0
+    e = view.explanation
+    strengths = np.clip(view.scores("removal") / view.full_effect("removal"), -1.0, 1.0).round(3)
     parts: list[tuple[str, float | None]] = []
-    left = _OPENING
+    room = _OPENING
     for piece in pieces(e.text, e.spans):
-        text = printable(" ".join(f"|{piece.text[: 4 * left]}|".split()))[1:-1]  # white space at the ends becomes one blank
-        strength = None if piece.unit is None else float(np.clip(removal[piece.unit] / full, -1.0, 1.0).round(3))
-        parts.append((text[:left], strength))
-        left -= len(text)
-        if left <= 0:
+        text = printable(" ".join(f"|{piece.text[: 4 * room]}|".split()))[1:-1]  # white space at the ends becomes one blank
+        parts.append((text[:room], None if piece.unit is None else float(strengths[piece.unit])))
+        room -= len(text)
+        if room <= 0:
             return [*parts, (" …", None)]
     return parts
 
 
-def content(explanation: Explanation) -> dict[str, Any]:
+def content(e: Explanation) -> dict[str, Any]:
     """Return everything that is shown of one text."""
-    e = explanation
+    views = [View(e, column) for column in ([None] if e.values.ndim == 1 else range(e.values.shape[1]))]
+    lengths = None if e.lengths is None else e.lengths.offsets.tolist()
     return {
         "pieces": [[piece.text, piece.unit] for piece in pieces(e.text, e.spans)],
         "units": e.units,
         "unit": e.unit,
-        "surrogate": {
-            **e.surrogate.to_dict(),
-            "lengths": None if e.lengths is None else e.lengths.offsets.tolist(),
-            "sizes": e.sizes.tolist(),
-        },
-        "scores": [_score(e, *scored) for scored in listed(e)],
+        "surrogate": {**e.surrogate.to_dict(), "lengths": lengths, "sizes": e.sizes.tolist()},
+        "scores": [_score(views, *scored) for scored in listed(e)],
         "initial_score": leading_score(e),
-        "frames": _frames(e),
-        "pairs": _pairs(e),
-        "spread": _spread(e),
+        "frames": None if e.additive else [_frame(view) for view in views],
+        "pairs": [(list(pair.units), _digits(pair.effect), _half_width(pair.se)) for pair in e.pairs],
+        "spread": None if e.spread is None else list(zip(*map(_digits, (e.spread.removed, e.spread.errors)), strict=True)),
         "score": plain(e.score),
         "score_name": score_name(e),
         "leading": e.leading,
@@ -106,63 +100,27 @@ def _answer(e: Explanation) -> dict[str, Any] | None:
     return {"question": printable(a.question), "parts": [printable(part) for part in parts], "generated": a.generated}
 
 
-def _classes(e: Explanation) -> Sequence[int | None]:
-    """Return the columns of the classes; None alone where one target is explained."""
-    return [None] if e.values.ndim == 1 else range(e.values.shape[1])
-
-
-def _score(e: Explanation, score: Score, numbers: Floats | None, errors: Floats | None) -> dict[str, Any]:
+def _score(views: list[View], score: Score, numbers: Floats | None, errors: Floats | None) -> dict[str, Any]:
     """Return a row of the table of scores with numbers, half its 95% intervals, and for each class what has the full colour."""
-    full = unknown = None
+    e, full, unknown = views[0].explanation, None, None
     if numbers is not None and (score.signed or not e.signed):
-        full = [float(f"{full_effect(e, score.name, column):.6g}") for column in _classes(e)]
+        full = [_digits(e.full_effect(score.name, view.label)) for view in views]
     if numbers is not None and score.name in DETERMINED and e.signed:
-        known = (e.determined(score.name, None if column is None else e.labels[column]) for column in _classes(e))
+        known = (e.determined(score.name, view.label) for view in views)
         unknown = [[] if which is None else np.flatnonzero(~which).tolist() for which in known]
     return {
-        "name": score.name,
-        "label": score.label,
-        "meaning": score.meaning,
-        "kind": score.kind,
-        "percent": score.percent,
+        **{name: getattr(score, name) for name in ("name", "label", "meaning", "kind", "percent")},
         "numbers": None if numbers is None else _digits(numbers),
-        "within": None if errors is None else _half_widths(NORMAL_95 * errors),
+        "within": None if errors is None else _half_width(errors),
         "full": full,
         "unknown": unknown,
     }
 
 
-def _half_widths(numbers: Floats) -> Any:
-    """Return numbers to six digits, as (nested) lists; None for an interval without end."""
-    if numbers.ndim > 1:
-        return [_half_widths(row) for row in numbers]
-    return [float(f"{x:.6g}") if np.isfinite(x) else None for x in numbers.tolist()]
-
-
-def _frames(e: Explanation) -> list[dict[str, Any]] | None:
-    """Return what the scatter shows of each class, by the same rule as the figure; None where there is no scatter."""
-    if e.additive:
-        return None
-    frames = []
-    for column in _classes(e):
-        x, y, pale = scatter_frame(e, column)
-        frames.append({"x": x, "y": y, "pale": np.flatnonzero(pale).tolist()})
-    return frames
-
-
-def _pairs(e: Explanation) -> list[tuple[list[int], Any, Any]]:
-    """Return pairs of units that act together: their indices, the effect, and half its 95% interval."""
-    return [
-        (list(units), _number(effect), None if se is None or not np.isfinite(se).all() else _number(NORMAL_95 * np.asarray(se)))
-        for units, effect, se in e.pairs
-    ]
-
-
-def _spread(e: Explanation) -> list[tuple[float, Any]] | None:
-    """Return standard errors of predictions by the number of tokens removed, increasing; None where they are not known."""
-    if e.spread is None:
-        return None
-    return [(float(removed), _number(se)) for removed, se in zip(e.spread.removed, e.spread.errors, strict=True)]
+def _frame(view: View) -> dict[str, Any]:
+    """Return what the scatter shows of a class, by the same rule as the figure."""
+    x, y, pale = view.frame()
+    return {"x": x, "y": y, "pale": np.flatnonzero(pale).tolist()}
 
 
 def _facts(e: Explanation) -> list[tuple[str, str]]:
@@ -183,12 +141,17 @@ def _quality(quality: Quality | None) -> str:
     return f"R² {quality.shown}, mean squared error {quality.mse:.3g} ({count(quality.queries, 'query')})"
 
 
-def _number(part: Any) -> Any:
-    """Return a number, or one per class, to six digits."""
-    numbers = np.asarray(part, dtype=float)
-    return _digits(numbers) if numbers.ndim else float(f"{float(numbers):.6g}")
+def _half_width(errors: Any) -> Any:
+    """Return half the 95% intervals; None where they are not known."""
+    return None if errors is None else _digits(NORMAL_95 * np.asarray(errors))
 
 
-def _digits(numbers: Floats) -> Any:
-    """Return numbers to six digits, as (nested) lists."""
-    return [_digits(row) for row in numbers] if numbers.ndim > 1 else [float(f"{x:.6g}") for x in numbers.tolist()]
+def _digits(numbers: Any) -> Any:
+    """Return a number, or numbers as (nested) lists, to six digits; None for those without end."""
+
+    def rounded(part: Any) -> Any:
+        if isinstance(part, list):
+            return [rounded(row) for row in part]
+        return float(f"{part:.6g}") if math.isfinite(part) else None
+
+    return rounded(np.asarray(numbers, dtype=np.float64).tolist())
