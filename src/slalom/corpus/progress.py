@@ -21,21 +21,12 @@ _SAVED = 2.0  # seconds between two savings
 
 @final
 class Progress:
-    """The progress of a run, for its user and for `status`.
-
-    Args:
-        folder: Where it is saved.
-        source: The source.
-        done: Number of texts that were there before.
-        limit: Number of texts in all, where it is limited.
-        shown: Whether to show a bar. Default: in a terminal.
-    """
+    """The progress of a run, for its user and for `status`: texts that were there before, and those that come."""
 
     def __init__(self, folder: Folder, source: Source, done: int, limit: int | None, shown: bool | None) -> None:
         self.folder, self.source, self.limit = folder, source, limit
         self.done = self.began_with = done
-        self.read = 0  # rows of the source, the ones that were skipped included
-        self.failed = 0
+        self.read = self.failed = 0  # rows of the source, the ones that were skipped included; texts
         self.began, self._saved, self.complete = time.time(), 0.0, bool(saved_progress(folder).get("complete"))
         self.count = source.count()
         self.bar = progress_bar(shown, total=self.texts, initial=done, unit="text", desc="explaining", smoothing=0.05)
@@ -46,13 +37,7 @@ class Progress:
         number, share = self.count, self.source.share()
         if number is None and share and self.read:
             number = max(round(self.read / share), self.read)
-        if self.limit is None:
-            return number
-        return self.limit if number is None else min(number, self.limit)
-
-    def advance(self) -> None:
-        """Show that a text of a part under way is done."""
-        self.bar.update()
+        return min((n for n in (number, self.limit) if n is not None), default=None)
 
     def add(self, counts: dict[str, int]) -> None:
         """Count the texts of a part that is there."""
@@ -74,8 +59,7 @@ class Progress:
     def save(self) -> None:
         """Save the progress."""
         self._saved = time.time()
-        names = ("texts", "done", "began_with", "began", "complete")
-        saved = {name: getattr(self, name) for name in names}
+        saved = {name: getattr(self, name) for name in ("texts", "done", "began_with", "began", "complete")}
         saved |= {"counted": self.count is not None or self.complete, "updated": self._saved}
         self.folder.write(PROGRESS, json.dumps(saved, indent=1).encode())
 

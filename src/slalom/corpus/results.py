@@ -21,20 +21,12 @@ Named = TypeVar("Named", "WordEffect", "Change")
 
 
 class Effect(NamedTuple):
-    """Mean effect over texts.
-
-    Attributes:
-        texts: Texts that it is a mean of.
-        mean: Mean; None without a text.
-        sd: Standard deviation over texts; None for fewer than two.
-        low: Lower end of the 95% interval of the mean (Student's t); None for fewer than two.
-        high: Upper end.
-    """
+    """Mean effect over texts."""
 
     texts: int
-    mean: float | None = None
-    sd: float | None = None
-    low: float | None = None
+    mean: float | None = None  # None without a text
+    sd: float | None = None  # standard deviation over texts; None for fewer than two, as are the next
+    low: float | None = None  # lower end of the 95% interval of the mean (Student's t)
     high: float | None = None
 
 
@@ -47,26 +39,15 @@ class Difference(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A text that has the word.
+    """A text that has a word; labels and surrounding text are None where they are not known."""
 
-    Attributes:
-        number: Number of the text in the source.
-        id: Its id.
-        effect: Mean effect of the word in it.
-        label: The predicted label.
-        gold: The true label; None where none was given.
-        before: Text before the word's strongest occurrence; None where texts were not kept.
-        word: The occurrence itself.
-        after: Text after it.
-    """
-
-    number: int
+    number: int  # in the source
     id: str
-    effect: float
-    label: str | None
+    effect: float  # mean effect of the word in it
+    label: str | None  # predicted
     gold: str | None
-    before: str | None
-    word: str
+    before: str | None  # text before the word's strongest occurrence
+    word: str  # the occurrence itself
     after: str | None
 
 
@@ -221,19 +202,11 @@ class CorpusSummary(Document):
 @final
 @dataclass(frozen=True)
 class Change:
-    """A word, phrase or piece whose effect changed.
-
-    Attributes:
-        name: Its name.
-        kind: "word", "phrase" or "piece".
-        change: Effect after minus effect before over the shared texts that have it, with a paired 95% interval.
-        before: Its effect in the first corpus, over the same texts.
-        after: Its effect in the second.
-    """
+    """A word, phrase or piece whose effect changed, with its effects over the shared texts that have it."""
 
     name: str
     kind: Kind
-    change: Effect
+    change: Effect  # effect after minus effect before, with a paired 95% interval
     before: Effect
     after: Effect
 
@@ -247,27 +220,16 @@ class WordChange(NamedTuple):
 
 
 class Flip(NamedTuple):
-    """A text whose prediction changed.
+    """A text whose prediction changed."""
 
-    Attributes:
-        number: Number of the text in the source.
-        id: Its id.
-        before: Predicted label in the first corpus.
-        after: Predicted label in the second.
-        gold: True label; None where none was given.
-        change: Change of the score of the target.
-        words: Words whose effects moved most in the direction of that change.
-        text: The first characters of the text; None where texts were not kept.
-    """
-
-    number: int
+    number: int  # in the source
     id: str
-    before: str
+    before: str  # predicted label in the first corpus
     after: str
     gold: str | None
-    change: float
-    words: tuple[WordChange, ...]
-    text: str | None
+    change: float  # of the score of the target
+    words: tuple[WordChange, ...]  # whose effects moved most in the direction of that change
+    text: str | None  # its first characters
 
 
 @final

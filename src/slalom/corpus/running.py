@@ -375,33 +375,23 @@ class _Run:
 
     def _compute(self, jobs: Iterator[Job], assemble: Callable[..., None]) -> None:
         """Compute jobs where the user wants it."""
-        executor = self.where.executor()
-        if executor is None:
-            executor, jobs = InProcess(self.progress.advance), self._isolated(jobs, assemble)
-        self._dispatch(executor, jobs, assemble)
-
-    def _dispatch(self, executor: Executor, jobs: Iterator[Job], assemble: Callable[..., None]) -> None:
+        executor = self.where.executor() or self._here_or_apart()
         try:
             Dispatcher(executor, self.setup, self._accept, self._count, assemble, self.progress.tick).run(jobs)
         finally:
             executor.close()
 
-    def _isolated(self, jobs: Iterator[Job], assemble: Callable[..., None]) -> Iterator[Job]:
-        """Yield jobs, but compute those under which the last run was killed in a process of their own.
-
-        One of their texts may be the reason; in that process it is found.
-        """
-        for job in jobs:
-            if job.part in self.interrupted:
-                try:
-                    pickled(self.setup)
-                except InputError as error:
-                    reason = f"the last run ended within part {job.part}; if one of its texts ended it, it will again"
-                    warnings.warn(f"{reason}, as {error}", UserWarning, stacklevel=2)
-                else:
-                    self._dispatch(Processes(1, self.where.cores), iter([job]), assemble)
-                    continue
-            yield job
+    def _here_or_apart(self) -> Executor:
+        """Return this process, or another one where the last run was killed: one of its texts may be the reason."""
+        if self.interrupted:
+            try:
+                pickled(self.setup)
+            except InputError as error:
+                reason = f"the last run ended within part {min(self.interrupted)}; if one of its texts ended it, it will again"
+                warnings.warn(f"{reason}, as {error}", UserWarning, stacklevel=2)
+            else:
+                return Processes(1, self.where.cores)
+        return InProcess(self.progress.bar.update)
 
     def _write_rows(self, part: int, rows: list[dict[str, Any]], source: Sequence[SourceRow]) -> None:
         """Write a part whose rows came one by one."""

@@ -34,23 +34,14 @@ _TAIL = 0.025
 
 
 class Suspicion(NamedTuple):
-    """How suspicious some words are, one number each.
+    """How suspicious some words are, one number each."""
 
-    Attributes:
-        score: The score; 0: nothing to suspect.
-        reliance: L.
-        unsupported: d; NaN without labels.
-        concentration: c; NaN without slices.
-        support: Shrunken log odds of the target given the word, relative to all texts; NaN without labels.
-        slice: Index of the slice where it is most frequent relative to all texts; -1 without slices.
-    """
-
-    score: Floats
-    reliance: Floats
-    unsupported: Floats
-    concentration: Floats
-    support: Floats
-    slice: NDArray[np.int64]
+    score: Floats  # 0: nothing to suspect
+    reliance: Floats  # L
+    unsupported: Floats  # d; NaN without labels
+    concentration: Floats  # c; NaN without slices
+    support: Floats  # shrunken log odds of the target given the word, relative to all texts; NaN without labels
+    slice: NDArray[np.int64]  # where it is most frequent relative to all texts; -1 without slices
 
 
 def reliance(n: Floats, mean: Floats, variance: Floats) -> Floats:
@@ -64,25 +55,13 @@ def reliance(n: Floats, mean: Floats, variance: Floats) -> Floats:
 
 
 def label_support(with_target: Floats, without: Floats, rate: float) -> tuple[Floats, Floats]:
-    """Return how far labels support a word: the log odds of the target relative to all texts, and their standard error.
-
-    Example:
-        >>> support, error = label_support(np.array([8.0]), np.array([0.0]), 0.5)  # log (8 + 1) / (0 + 1)
-        >>> support.round(3).tolist(), error.round(3).tolist()
-        ([2.197], [1.054])
-    """
+    """Return how far labels support a word: the log odds of the target relative to all texts, and their standard error."""
     yes, no = with_target + _ADDED * rate, without + _ADDED * (1 - rate)
     return np.log(yes / no) - np.log(rate / (1 - rate)), np.sqrt(1 / yes + 1 / no)
 
 
 def concentration(counts: Floats, shares: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Return c (k,), and the slice where each word is most frequent relative to all texts.
-
-    Example:
-        >>> c, where = concentration(np.array([[400.0, 0.0], [200.0, 200.0]]), np.array([0.5, 0.5]))
-        >>> c.round(2).tolist(), where.tolist()
-        ([0.97, 0.0], [0, 0])
-    """
+    """Return c (k,), and the slice where each word is most frequent relative to all texts."""
     n = counts.sum(axis=1)
     q = (counts + _ADDED * shares) / (n + _ADDED)[:, None]
     divergence = np.sum(q * np.log(q / shares), axis=1)
@@ -105,18 +84,14 @@ def suspicion(
     """Return how suspicious words are, from the arguments of `label_support` and `concentration`."""
     least = reliance(n, mean, variance)
     unsupported = support = concentrated = np.full(len(n), np.nan)
-    where, doubt = np.full(len(n), -1), np.ones(len(n))
+    where, share = np.full(len(n), -1), np.ones(len(n))
     if labels is not None and 0 < labels[2] < 1:
         support, error = label_support(*labels)
         most = np.maximum(0.0, np.sign(mean) * support + NORMAL_95 * error)
-        unsupported = np.where(least > 0, np.maximum(0.0, 1 - most / np.maximum(least, 1e-300)), 0.0)
-        doubt = 1 - unsupported
-    else:
-        labels = None
+        share = unsupported = np.where(least > 0, np.maximum(0.0, 1 - most / np.maximum(least, 1e-300)), 0.0)
     if slices is not None:
         concentrated, where = concentration(*slices)
-        doubt = doubt * (1 - concentrated / 2)
-    share = np.ones(len(n)) if labels is None and slices is None else 1 - doubt
+        share = 1 - (1 - np.nan_to_num(unsupported)) * (1 - concentrated / 2)
     return Suspicion(least * share * (1 - n / texts), least, unsupported, concentrated, support, where)
 
 
@@ -126,42 +101,31 @@ class Known(NamedTuple):
     texts: float
     mean: float
 
+    def explained_by(self, parts: Sequence["Known"]) -> bool:
+        """Return whether a part of a phrase does alone what the phrase does.
 
-def explained_by_part(whole: Known, parts: Sequence[Known]) -> bool:
-    """Return whether a part of a phrase does alone what the phrase does.
-
-    Example:
-        >>> explained_by_part(Known(10, 4.5), [Known(200, 4.0)]), explained_by_part(Known(10, -1.0), [Known(200, 0.5)])
-        (True, False)
-    """
-    return any(
-        part.mean * whole.mean > 0
-        and abs(part.mean) >= (_PART if part.texts >= _MORE * whole.texts else _SAME) * abs(whole.mean)
-        for part in parts
-    )
+        Example:
+            >>> Known(10, 4.5).explained_by([Known(200, 4.0)]), Known(10, -1.0).explained_by([Known(200, 0.5)])
+            (True, False)
+        """
+        return any(
+            part.mean * self.mean > 0
+            and abs(part.mean) >= (_PART if part.texts >= _MORE * self.texts else _SAME) * abs(self.mean)
+            for part in parts
+        )
 
 
 class Rival(NamedTuple):
-    """A part and the whole that it is in: a word and a phrase, a piece and a word.
+    """A part and the whole that it is in: a word and a phrase, a piece and a word; with mean effects."""
 
-    Attributes:
-        whole, part: Mean effects of both over all their texts.
-        texts: Texts that have the whole.
-        inside: Mean effect of the part in texts that have the whole.
-        elsewhere: Its mean effect in texts that do not.
-        others: Number of these texts.
-        rest: Strongest effect, in the direction of the whole, of a word (piece) of the whole that is not in the part.
-        carried: Score of the part as a share of the whole's.
-    """
-
-    whole: float
-    texts: float
-    part: float
-    inside: float
-    elsewhere: float
-    others: float
-    rest: float
-    carried: float = 1.0
+    whole: float  # over all its texts
+    texts: float  # that have the whole
+    part: float  # over all its texts
+    inside: float  # of the part, in texts that have the whole
+    elsewhere: float  # of the part, in texts that do not
+    others: float  # number of these texts
+    rest: float  # strongest effect, in the direction of the whole, of a word (piece) of the whole that is not in the part
+    carried: float = 1.0  # score of the part as a share of the whole's
 
     @property
     def is_rare(self) -> bool:
@@ -174,12 +138,6 @@ class Rival(NamedTuple):
         Elsewhere it has most of the whole's effect; or half of it, where it is as frequent and its own score is half of the
         whole's: a part that is everywhere must not hide a whole that comes from one source. Or the part has most of the effect
         within the whole, the rest does nothing, and elsewhere it keeps half of its own effect.
-
-        Example:
-            >>> xyzzy = Rival(whole=4.5, texts=10, part=4.0, inside=4.1, elsewhere=4.0, others=190, rest=0.1)
-            >>> view = Rival(whole=2.0, texts=50, part=1.2, inside=1.9, elsewhere=0.1, others=30, rest=1.8)
-            >>> xyzzy.part_stands(), view.part_stands()
-            (True, False)
         """
         sign = 1.0 if self.whole >= 0 else -1.0
         is_suspect = self.others >= self.texts and self.carried >= _PART

@@ -9,7 +9,7 @@ from slalom.core.checks import Floats
 from slalom.corpus.counts import Counts
 from slalom.corpus.queries import BETWEEN, kind_of
 from slalom.corpus.results import KINDS, interval_half
-from slalom.corpus.shortcuts import Known, Rival, Suspicion, explained_by_part, reliance, representatives, suspicion
+from slalom.corpus.shortcuts import Known, Rival, Suspicion, reliance, representatives, suspicion
 
 Observed: TypeAlias = Callable[[Sequence[int]], Iterator[None]]
 
@@ -71,7 +71,7 @@ class Selection:
         for kind in KINDS:
             keys = sorted((key for key, name in self.keys.items() if kind_of(name) == kind), key=lambda key: -self._order[key])
             if kind == "phrase":
-                keys = [key for key in keys if not explained_by_part(self._known(key), [*map(self._known, self._parts[key])])]
+                keys = [key for key in keys if not self._known(key).explained_by([*map(self._known, self._parts[key])])]
             listed += keys[: self._top]
         return listed
 

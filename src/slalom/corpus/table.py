@@ -1,11 +1,4 @@
-"""The table of a corpus: one row per text, in Parquet.
-
-schema(keep)            its columns
-explained_row(...)      the row of an explanation
-failed_row(...)         that of a text without one
-table(rows, keep)       rows as a pyarrow table
-encoded(table, ...)     a part as the bytes of a Parquet file, with counts in its metadata
-"""
+"""The table of a corpus: one row per text, in Parquet."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,24 +19,18 @@ _CELLS = 4_000_000  # of the matrix of the units that stay, at once
 _METADATA = b"slalom"
 _STATISTICS = ("number", "id", "status", "label", "target", "score", "n_units")  # columns that readers select rows by
 _LEVEL = 9  # of zstd: explaining a text takes a thousand times as long
+_GROUP = 2000  # texts
+_SAME = ("target", "probabilities", "units", "sizes", "queries", "tokens", "seconds", "remarks")  # names in an Explanation
 
 
 class SourceRow(NamedTuple):
-    """A row of the source.
+    """A row of the source."""
 
-    Attributes:
-        number: Its number, from 0.
-        id: Its id.
-        text: The text; anything but a string fails.
-        given: Values of the columns that are kept, as strings or None.
-        error: Why the row could not be read; None where it could.
-    """
-
-    number: int
+    number: int  # from 0
     id: str
-    text: Any
-    given: Mapping[str, str | None]
-    error: str | None = None
+    text: Any  # anything but a string fails
+    given: Mapping[str, str | None]  # columns that are kept
+    error: str | None = None  # why the row could not be read
 
 
 def arrow() -> Any:
@@ -80,119 +67,39 @@ def schema(keep: Sequence[str] = ()) -> Any:
 
 
 def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full: bool = False) -> dict[str, Any]:
-    """Return the row of an explanation."""
-    probability = None if e.prediction is None else e.prediction[1]
-    near, far, background = e.fidelity.near, e.fidelity.far, e.background
-    return {
+    """Return the row of an explanation; Shapley values, which take long, only with the whole explanation."""
+    row = {
         **_source_columns(source, text),
         "status": EXPLAINED,
-        "label": None if e.label is None else _unicode(e.label),
-        "probability": probability,
-        "probabilities": None if e.probabilities is None else e.probabilities.astype(np.float32),
-        "target": _unicode(e.target),
+        "label": e.label,
+        "probability": None if e.prediction is None else e.prediction[1],
         "score": float(np.asarray(e.score)),
         "n_units": len(e),
-        "units": [_unicode(name) for name in e.units],
-        "starts": e.spans[:, 0].astype(np.int32),
-        "ends": e.spans[:, 1].astype(np.int32),
-        "sizes": e.sizes.astype(np.int32),
-        **score_columns(e, shares=full),
-        "background_value": None if background is None else float(np.asarray(background.value)),
-        "background_importance": None if background is None else float(background.importance),
+        "starts": e.spans[:, 0],
+        "ends": e.spans[:, 1],
         **word_columns(e),
-        "near_r2": None if near is None else near.r2,
-        "near_mse": None if near is None else near.mse,
-        "far_r2": None if far is None else far.r2,
-        "far_mse": None if far is None else far.mse,
-        "queries": e.queries,
-        "tokens": e.tokens,
-        "seconds": e.seconds,
-        "remarks": [_unicode(remark) for remark in e.remarks],
         "explanation": e.to_json() if full else None,
     }
+    row |= {name: getattr(e, name) for name in _SAME}
+    for score, numbers, errors in listed(e, full):
+        row |= {score.name: numbers, f"{score.name}_se": errors}
+    for where, quality in (("near", e.fidelity.near), ("far", e.fidelity.far)):
+        if quality is not None:
+            row |= {f"{where}_r2": quality.r2, f"{where}_mse": quality.mse}
+    if e.background is not None:
+        value = float(np.asarray(e.background.value))
+        row |= {"background_value": value, "background_importance": float(e.background.importance)}
+    return row
 
 
 def failed_row(source: SourceRow, error: str, status: str = FAILED, *, text: bool = True) -> dict[str, Any]:
     """Return the row of a text that could not be explained."""
-    return {**_source_columns(source, text), "status": status, "error": _unicode(error)}
+    return {**_source_columns(source, text), "status": status, "error": error}
 
 
-def table(rows: Sequence[Mapping[str, Any]], keep: Sequence[str] = ()) -> Any:
-    """Return rows as a pyarrow table; a column that a row lacks is null.
-
-    Example:
-        >>> table([failed_row(SourceRow(0, "a", "", {}), "no word")]).column("error").to_pylist()
-        ['no word']
-    """
-    columns = schema(keep)
-    arrays = [arrow().array([row.get(field.name) for row in rows], type=field.type) for field in columns]
-    return arrow().Table.from_arrays(arrays, schema=columns)
-
-
-def encoded(part: Any, digest: str, texts_per_group: int = 2000) -> Any:
-    """Return a part as the bytes of a Parquet file, compressed with zstd."""
-    pa = arrow()
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    about = {"rows": part.num_rows, "digest": digest, **counts(part)}
-    labelled = part.replace_schema_metadata({_METADATA: json.dumps(about).encode()})
-    sink = pa.BufferOutputStream()
-    encodings = {_leaf(column): _encoding(column.type) for column in part.schema if _encoding(column.type)}
-    pq.write_table(
-        labelled,
-        sink,
-        compression="zstd",
-        compression_level=_LEVEL,
-        row_group_size=texts_per_group,
-        version="2.6",
-        column_encoding=encodings,
-        use_dictionary=[_leaf(column) for column in part.schema if _leaf(column) not in encodings],
-        write_statistics=[name for name in _STATISTICS if name in part.schema.names],
-    )
-    return sink.getvalue()
-
-
-def _leaf(column: Any) -> str:
-    """Return the path of a column in a Parquet file."""
-    return f"{column.name}.list.element" if arrow().types.is_list(column.type) else str(column.name)
-
-
-def _encoding(kind: Any) -> str:
-    """Return the encoding of a list of numbers, which makes it a fifth smaller; none of other types."""
-    pa = arrow()
-    if kind == pa.list_(pa.float32()):
-        return "BYTE_STREAM_SPLIT"
-    return "DELTA_BINARY_PACKED" if kind == pa.list_(pa.int32()) else ""
-
-
-def counts(part: Any) -> dict[str, int]:
-    """Return the number of rows of a pyarrow table by status."""
-    statuses = part.column("status").to_pylist()
-    return {status: statuses.count(status) for status in STATUSES}
-
-
-def part_facts(file: Any) -> dict[str, Any]:
-    """Return what `encoded` wrote about a part: rows, digest, and the number of texts by status."""
-    found: dict[str, Any] = json.loads(file.metadata.metadata[_METADATA])
-    return found
-
-
-def score_columns(e: Explanation, shares: bool) -> dict[str, Any]:
-    """Return the scores of the units with their standard errors; `shares` are Shapley values, which take long."""
-    columns = dict[str, Any]()
-    for score, numbers, errors in listed(e, shares):
-        columns |= {score.name: _optional(numbers), f"{score.name}_se": _optional(errors)}
-    return columns
-
-
-def phrase_column(length: int) -> str:
-    """Return the column with the effects of phrases of some words: entry i is the phrase that begins with word i.
-
-    Example:
-        >>> phrase_column(2), phrase_column(1)
-        ('phrase_effects_2', 'word_effects')
-    """
-    return "word_effects" if length == 1 else f"phrase_effects_{length}"
+def _source_columns(source: SourceRow, text: bool) -> dict[str, Any]:
+    kept = source.text if text and isinstance(source.text, str) else None
+    return {"number": source.number, "id": source.id, "text": kept, **{GIVEN + k: v for k, v in source.given.items()}}
 
 
 def word_columns(e: Explanation) -> dict[str, Any]:
@@ -203,11 +110,18 @@ def word_columns(e: Explanation) -> dict[str, Any]:
     phrases = [np.stack([first[:-length], first[length:]], axis=1) for length in range(1, LONGEST + 1)]
     effects = np.split(_removed_together(e, np.concatenate(phrases)), np.cumsum([len(phrase) for phrase in phrases])[:-1])
     names = e.units if len(phrases[0]) == n else [e.text[e.spans[a, 0] : e.spans[b - 1, 1]] for a, b in phrases[0].tolist()]
-    return {
-        "unit_words": word_of_unit.astype(np.int32),
-        "words": [_unicode(name) for name in names],
-        **{phrase_column(length + 1): _single(part) for length, part in enumerate(effects)},
-    }
+    columns = {phrase_column(length): part for length, part in enumerate(effects, start=1)}
+    return {"unit_words": word_of_unit, "words": names, **columns}
+
+
+def phrase_column(length: int) -> str:
+    """Return the column with the effects of phrases of some words: entry i is the phrase that begins with word i.
+
+    Example:
+        >>> phrase_column(2), phrase_column(1)
+        ('phrase_effects_2', 'word_effects')
+    """
+    return "word_effects" if length == 1 else f"phrase_effects_{length}"
 
 
 def _words(text: str) -> Any:
@@ -226,28 +140,68 @@ def _removed_together(e: Explanation, runs: Any) -> Any:
     for some in np.array_split(several, len(several) * n // _CELLS + 1):
         first, end = runs[some].T[..., None]
         keep = (unit < first) | (unit >= end)
-        left = keep.any(axis=1)
+        is_left = keep.any(axis=1)
         without = np.full(len(some), float(np.asarray(e.surrogate.empty_score)))
-        if left.any():
-            without[left] = e.predict(keep[left])
+        if is_left.any():
+            without[is_left] = e.predict(keep[is_left])
         effects[some] = whole - without
     return effects
 
 
-def _source_columns(source: SourceRow, text: bool) -> dict[str, Any]:
-    kept = _unicode(source.text) if text and isinstance(source.text, str) else None
-    given = {GIVEN + name: None if value is None else _unicode(value) for name, value in source.given.items()}
-    return {"number": source.number, "id": _unicode(source.id), "text": kept, **given}
+def table(rows: Sequence[Mapping[str, Any]], keep: Sequence[str] = ()) -> Any:
+    """Return rows as a pyarrow table; a column that a row lacks is null.
+
+    Example:
+        >>> table([failed_row(SourceRow(0, "a", "", {}), "no word")]).column("error").to_pylist()
+        ['no word']
+    """
+    pa, columns = arrow(), schema(keep)
+    arrays = []
+    for field in columns:
+        values = [row.get(field.name) for row in rows]
+        if field.type == pa.string():
+            values = [_unicode(value) for value in values]
+        elif field.type == pa.list_(pa.string()):
+            values = [None if value is None else [_unicode(name) for name in value] for value in values]
+        arrays.append(pa.array(values, type=field.type))
+    return pa.Table.from_arrays(arrays, schema=columns)
 
 
-def _single(numbers: Any) -> Any:
-    return np.asarray(numbers, dtype=np.float64).astype(np.float32)
-
-
-def _optional(numbers: Any) -> Any:
-    return None if numbers is None else _single(numbers)
-
-
-def _unicode(text: str) -> str:
+def _unicode(text: str | None) -> str | None:
     """Return text that UTF-8 can encode: half of a surrogate pair becomes a question mark, and spans stay right."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def encoded(part: Any, digest: str) -> Any:
+    """Return a part as the bytes of a Parquet file, compressed with zstd; its lists of numbers are encoded to a fifth less."""
+    pa = arrow()
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    kinds = {pa.list_(pa.float32()): "BYTE_STREAM_SPLIT", pa.list_(pa.int32()): "DELTA_BINARY_PACKED"}
+    leaves = {f"{column.name}.list.element" if pa.types.is_list(column.type) else column.name: column for column in part.schema}
+    encodings = {leaf: kinds[column.type] for leaf, column in leaves.items() if column.type in kinds}
+    about = {"rows": part.num_rows, "digest": digest, **counts(part)}
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        part.replace_schema_metadata({_METADATA: json.dumps(about).encode()}),
+        sink,
+        compression="zstd",
+        compression_level=_LEVEL,
+        row_group_size=_GROUP,
+        version="2.6",
+        column_encoding=encodings,
+        use_dictionary=[leaf for leaf in leaves if leaf not in encodings],
+        write_statistics=[name for name in _STATISTICS if name in part.schema.names],
+    )
+    return sink.getvalue()
+
+
+def counts(part: Any) -> dict[str, int]:
+    """Return the number of rows of a pyarrow table by status."""
+    statuses = part.column("status").to_pylist()
+    return {status: statuses.count(status) for status in STATUSES}
+
+
+def part_facts(file: Any) -> dict[str, Any]:
+    """Return what `encoded` wrote about a part: rows, digest, and the number of texts by status."""
+    return dict(json.loads(file.metadata.metadata[_METADATA]))

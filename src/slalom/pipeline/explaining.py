@@ -57,7 +57,8 @@ def explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
     others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
     report = model.report(np.concatenate([run.answers.outputs[m : m + 1], run.answers.outputs[others]]))
     tests = np.ones(len(scores), dtype=bool)  # what the method has asked by itself does not test it
-    tests[m + 1 :] = observed.known[m + 1 :] & [row.tobytes() not in queried for row in task.keep[m + 1 :]]
+    for i in range(m + 1, len(tests)):
+        tests[i] = observed.known[i] and task.keep[i].tobytes() not in queried
     if not tests.all():
         near = int(tests[m + 1 : m + 1 + task.near].sum())
         task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
