@@ -455,16 +455,17 @@ class Explainer:
         rule, head, target = Rule(explanation, threshold), self.model.head, self._column(explanation)
         several = threshold is None and target != "all" and head.kind == "classes" and len(head.labels) > 2
 
-        def ask(keep: Masks) -> Reply:
+        def ask(keep: Masks) -> list[Reply]:
             (answer,) = self.engine([self._question(explanation, keep, "")])
-            reply = rule.reply(self.model.observe(answer.outputs, target).scores)
+            replies = rule.replies(self.model.observe(answer.outputs, target).scores)
             if not several:
-                return reply
-            labels = [
-                decision.label for decision in head.decide(answer.outputs[:, : head.n_outputs])
-            ]  # the score of one class does not tell them
-            is_target = explanation.label == explanation.target
-            return Reply(reply.scores, np.array([(label == explanation.target) != is_target for label in labels]), labels)
+                return replies
+            is_target = explanation.label == explanation.target  # the score of one class does not tell the label
+            labels = [decision.label for decision in head.decide(answer.outputs[:, : head.n_outputs])]
+            return [
+                Reply(reply.score, (label == explanation.target) != is_target, label)
+                for reply, label in zip(replies, labels, strict=True)
+            ]
 
         empty = self._question(explanation, np.ones(len(explanation)), "").reading.empty
         return confirm(explanation, ask, empty, threshold, max_queries)

@@ -9,7 +9,7 @@ from slalom.core import TwoScale
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError
 from slalom.result import Explanation
-from slalom.result.scores import known
+from slalom.result.scores import score_named
 
 
 def several(explanations: Iterable[Explanation]) -> list[Explanation]:
@@ -33,7 +33,7 @@ def paired(first: tuple[str, ArrayLike], second: tuple[str, ArrayLike]) -> tuple
 
 def unsigned(explanation: Explanation, score: str) -> bool:
     """Return whether a score has no sign: importances, and all scores of a method without signs."""
-    return not (known(score).signed and explanation.signed)
+    return not (score_named(score).signed and explanation.signed)
 
 
 def ranking_score(explanation: Explanation) -> str:
@@ -55,4 +55,4 @@ def magnitude(explanation: Explanation, score: str = "removal") -> Floats:
         Magnitudes (n,); of the leading class where all classes are explained.
     """
     scores = explanation.scores(score)
-    return np.abs(scores) if known(score).signed else scores
+    return np.abs(scores) if score_named(score).signed else scores

@@ -7,6 +7,7 @@ default may be missing from a file. Numbers come back bit by bit.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,8 +37,8 @@ _UNUSABLE = "a saved explanation lacks a part or has one of a wrong kind"
 # Readers of parts of a file: each returns the part, or raises a ValueError that says what it must be.
 
 
-def _optional(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda part: None if part is None else function(part)
+def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda part: None if part is None else read(part)
 
 
 def _instance(kind: type | tuple[type, ...], name: str) -> Callable[[Any], Any]:
@@ -49,20 +50,20 @@ def _instance(kind: type | tuple[type, ...], name: str) -> Callable[[Any], Any]:
     return read
 
 
-_text, _flag = _instance(str, "a text"), _instance(bool, "true or false")
+_text, _flag, _object = _instance(str, "a text"), _instance(bool, "true or false"), _instance(Mapping, "an object")
 
 
 def _texts(part: Any) -> tuple[str, ...]:
     return tuple(_text(entry) for entry in _instance((list, tuple), "a list")(part))
 
 
-def _number(least: float = -np.inf) -> Callable[[Any], float]:
-    def read(part: Any) -> float:
-        if isinstance(part, bool) or not isinstance(part, (int, float)) or not least <= part < np.inf or part == -np.inf:
-            raise ValueError(f"it must be a finite number{'' if least < 0 else f' of at least {least:g}'}; it is {part!r:.40}")
-        return part
+def _number(part: Any, least: float = -np.inf) -> float:
+    if isinstance(part, bool) or not isinstance(part, (int, float)) or not least <= part < np.inf or part == -np.inf:
+        raise ValueError(f"it must be a finite number{'' if least < 0 else f' of at least {least:g}'}; it is {part!r:.40}")
+    return part
 
-    return read
+
+_positive = partial(_number, least=0)
 
 
 def _whole(part: Any) -> int:
@@ -84,15 +85,15 @@ def _errors(part: Any) -> Any:
 
 
 def _mapping(read: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
-    return lambda part: {_text(name): read(entry) for name, entry in _instance(Mapping, "an object")(part).items()}
+    return lambda part: {_text(name): read(entry) for name, entry in _object(part).items()}
 
 
 def _record(kind: Callable[..., Any], **readers: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda part: kind(**{name: readers[name](entry) for name, entry in _instance(Mapping, "an object")(part).items()})
+    return lambda part: kind(**{name: readers[name](entry) for name, entry in _object(part).items()})
 
 
 class Row(NamedTuple):
-    """A field: how it is written, read and shown.
+    """A field: how it is written, read and shown. None stays None, where the field may be None.
 
     Attributes:
         name: Of the field.
@@ -111,13 +112,12 @@ class Row(NamedTuple):
     fact: tuple[str, Callable[[Any], str]] | None = None
 
 
+def _plain_record(record: Any) -> dict[str, Any]:
+    return {name: plain(part) for name, part in record._asdict().items()}
+
+
 def _fidelity(fidelity: Fidelity) -> dict[str, Any]:
-    return {name: None if q is None else _quality(q) for name, q in fidelity._asdict().items()}
-
-
-def _quality(quality: Quality) -> dict[str, Any]:
-    parts = quality._asdict()
-    return {name: part for name, part in parts.items() if name != "ceiling" or part is not None}
+    return {name: None if quality is None else quality._asdict() for name, quality in fidelity._asdict().items()}
 
 
 def _held_out(held_out: HeldOut) -> dict[str, Any]:
@@ -135,7 +135,11 @@ def _read_held_out(saved: Mapping[str, Any]) -> HeldOut:
     packed = np.array(rows, dtype=np.uint8).reshape(len(rows), -1)
     if packed.shape[1] != (units + 7) // 8:  # `count` would make more of them
         raise ValueError(f"its rows must have {units} bits")
-    return HeldOut(np.unpackbits(packed, axis=1, count=units).astype(bool), _array(saved["scores"]), _whole(saved["near"]))
+    return HeldOut(
+        np.unpackbits(packed, axis=1, count=units).astype(bool),
+        real_array("it", saved["scores"], (1, 2)),
+        _whole(saved["near"]),
+    )
 
 
 def _spans_fit(spans: Any, parts: Mapping[str, Any]) -> bool:
@@ -169,10 +173,6 @@ def _probabilities_fit(p: Floats, parts: Mapping[str, Any]) -> bool:
     return np.shape(p) == (len(parts["labels"]),) and bool(((p >= 0.0) & (p < 1.0 + 1e-6)).all())
 
 
-def _answer_fits(answer: Answer, parts: Mapping[str, Any]) -> bool:
-    return answer.start <= answer.stop <= len(answer.text)
-
-
 def _read_pairs(saved: Sequence[Mapping[str, Any]]) -> tuple[Pair, ...]:
     return tuple(
         Pair((_whole(i), _whole(j)), plain(_array(part["effect"])), plain(_optional(_errors)(part["se"])))
@@ -188,10 +188,6 @@ def _pairs_fit(pairs: tuple[Pair, ...], parts: Mapping[str, Any]) -> bool:
     return shapes and errors and all(i != j and max(i, j) < n for (i, j), _, _ in pairs)
 
 
-def _spread(spread: Spread) -> dict[str, Any]:
-    return {name: part.tolist() for name, part in spread._asdict().items()}
-
-
 def _versions(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in versions.items()) or "not known"
 
@@ -200,34 +196,34 @@ def _figures(figures: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {number:.3g}" for name, number in figures.items())
 
 
-_QUALITY = _record(Quality, r2=_optional(_number()), mse=_number(0), queries=_whole, ceiling=_optional(_number()))
+_QUALITY = _optional(_record(Quality, r2=_optional(_number), mse=_positive, queries=_whole, ceiling=_optional(_number)))
 _ANSWER = _record(Answer, question=_text, text=_text, start=_whole, stop=_whole, generated=_flag, tokens=_whole)
 
 FIELDS = (
     Row("text"),
     Row("units", list, _texts, ("units",)),
     Row("spans", read=lambda part: whole_array("it", part, 2), shape=("units", "ends"), fits=_spans_fit),
-    Row("lengths", _optional(lambda b: b.offsets.tolist()), _optional(lambda part: Lengths(_array(part))), fits=_lengths_fit),
+    Row("lengths", lambda lengths: lengths.offsets.tolist(), lambda part: Lengths(_array(part)), fits=_lengths_fit),
     Row("sizes", read=lambda part: whole_array("it", part), shape=("units",), fits=lambda sizes, _: sizes.sum() <= 2**31),
     Row("errors", lambda errors: {name: plain(part) for name, part in errors.items()}, _mapping(_errors), fits=_errors_fit),
     Row("pairs", lambda pairs: [pair._asdict() for pair in pairs], _read_pairs, fits=_pairs_fit),
     Row("pair_queries", read=_whole),
-    Row("spread", _optional(_spread), _optional(_record(Spread, removed=_array, errors=_errors)), fits=_spread_fits),
+    Row("spread", _plain_record, _record(Spread, removed=_array, errors=_errors), fits=_spread_fits),
     Row("score", read=_array, shape=("classes",)),
     Row("scale"),
-    Row("label", read=_optional(_text)),
-    Row("probabilities", read=_optional(_array), fits=_probabilities_fit),
-    Row("held_out", _optional(_held_out), _optional(_read_held_out), fits=_held_out_fits),
+    Row("label"),
+    Row("probabilities", read=_array, fits=_probabilities_fit),
+    Row("held_out", _held_out, _read_held_out, fits=_held_out_fits),
     Row("target", fits=lambda target, parts: target in (("all",) if parts["surrogate"].n_classes else parts["labels"])),
     Row("labels", list, _texts, fits=lambda labels, parts: len(labels) == (parts["surrogate"].n_classes or len(labels) or 1)),
-    Row("fidelity", _fidelity, _record(Fidelity, near=_optional(_QUALITY), far=_optional(_QUALITY))),
-    Row("fit_r2", read=_number(), fact=("Fit", "R² {:.3f} on the queries that were fitted".format)),
+    Row("fidelity", _fidelity, _record(Fidelity, near=_QUALITY, far=_QUALITY)),
+    Row("fit_r2", read=_number, fact=("Fit", "R² {:.3f} on the queries that were fitted".format)),
     Row("unit"),
     Row("method", fact=("Method", str)),
     Row("seed", read=_whole, fact=("Seed", str)),
     Row("queries", read=_whole),
     Row("tokens", read=_whole, fact=("Tokens read", "{:,}".format)),
-    Row("seconds", read=_number(0), fact=("Time", duration)),
+    Row("seconds", read=_positive, fact=("Time", duration)),
     Row("cut", read=_whole, fact=("Tokens cut", "{:,}".format)),
     Row("diagnosis"),
     Row("model", fact=("Model", lambda name: name or "not named")),
@@ -236,26 +232,28 @@ FIELDS = (
     Row("signed", read=_flag),
     Row("merged_from"),
     Row("stopped", fact=("Stopped", str)),
-    Row("figures", dict, _mapping(_number()), fact=("Answers", _figures)),
+    Row("figures", dict, _mapping(_number), fact=("Answers", _figures)),
     Row("notes", list, _texts),
-    Row("answer", _optional(lambda answer: answer._asdict()), _optional(_ANSWER), fits=_answer_fits),
+    Row("answer", _plain_record, _ANSWER, fits=lambda answer, _: answer.start <= answer.stop <= len(answer.text)),
 )
 
 
 def encode(explanation: "Explanation") -> dict[str, Any]:
-    """Return an Explanation as lists, numbers and strings; beside its fields its scores and the parameters of its surrogate.
+    """Return an Explanation as lists, numbers and strings: its fields, the parameters of its surrogate, and its scores.
 
     `decode` does without the scores, which follow from the parameters.
     """
-    rows = {row.name: row.write(getattr(explanation, row.name)) for row in FIELDS}
-    scores = {score.name: None if numbers is None else numbers.tolist() for score, numbers, _ in listed(explanation)}
+    values = {row.name: getattr(explanation, row.name) for row in FIELDS}
+    rows = {row.name: None if values[row.name] is None else row.write(values[row.name]) for row in FIELDS}
+    scores = {score.name: plain(numbers) for score, numbers, _ in listed(explanation)}
     return {"format": FORMAT, "version": VERSION, **rows, "scores": scores, **explanation.surrogate.to_dict()}
 
 
 def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, Any]:
     """Return the arguments of the Explanation that `encode` wrote."""
     check_format(saved, FORMAT)
-    optional = {f.name for f in fields if f.default is not MISSING or f.default_factory is not MISSING}
+    may_lack = {f.name for f in fields if f.default is not MISSING or f.default_factory is not MISSING}
+    may_be_none = {f.name for f in fields if f.default is None}
     with _named("numbers"):
         _check_numbers(saved)
     with _named("surrogate"):
@@ -264,17 +262,14 @@ def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, 
             raise ValueError(f"importances must be below {_LARGEST_LOG:g}")
         if isinstance(surrogate, TwoScale) and not surrogate.near.shares.sum() <= _SHARES:
             raise ValueError("the shares of the units must sum to 1")
-    with _named("held_out"):
-        held_out = saved.get("held_out")
-        if held_out is not None and "units" not in held_out:  # written before the number of units was
-            saved = {**saved, "held_out": {**held_out, "units": surrogate.n_units}}
     sizes = {"units": (surrogate.n_units,), "classes": surrogate.values.shape[1:], "ends": (2,)}
-    parts = {"surrogate": surrogate}
+    parts: dict[str, Any] = {"surrogate": surrogate}
     for row in FIELDS:
-        if row.name in saved or row.name not in optional:
+        if row.name in saved or row.name not in may_lack:
             with _named(row.name):
-                parts[row.name] = row.read(saved[row.name])
-                if row.shape is not None and parts[row.name] is not None:
+                part = saved[row.name]
+                parts[row.name] = None if part is None and row.name in may_be_none else row.read(part)
+                if row.shape is not None:
                     _check_shape(parts[row.name], row.shape, sizes)
     for row in FIELDS:
         if parts.get(row.name) is not None and not row.fits(parts[row.name], parts):

@@ -1,7 +1,7 @@
 """Explanations of several texts, texts that failed, and reading both from files."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final, overload
@@ -13,7 +13,6 @@ from slalom.errors import InputError, count, one_line
 from slalom.result.codec import VERSION, check_format
 from slalom.result.document import Document
 from slalom.result.explanation import Explanation
-from slalom.result.fidelity import Fidelity
 from slalom.result.frame import columns, frame, pandas
 from slalom.result.plain import duration
 
@@ -24,13 +23,7 @@ _FAILURE = "slalom failure"
 @final
 @dataclass(frozen=True)
 class Failure:
-    """A text that could not be explained.
-
-    Attributes:
-        number: Its number among the given texts, from 0.
-        text: The text.
-        error: The error in one line.
-    """
+    """A text that could not be explained, its number among the given texts (from 0), and the error in one line."""
 
     number: int
     text: str
@@ -42,21 +35,14 @@ class Failure:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Failure":
-        """Return the failure of a dictionary made by `to_dict`.
-
-        Args:
-            saved: The dictionary.
-
-        Raises:
-            InputError: It is something else, of another version, or lacks a part.
-        """
+        """Return the failure of a dictionary made by `to_dict`."""
         check_format(saved, _FAILURE)
         try:
             number, text, error = whole_number("number", saved["number"], 0), saved["text"], saved["error"]
+            if not isinstance(text, str) or not isinstance(error, str):
+                raise InputError("text and error must be texts")
         except (KeyError, InputError) as reason:
             raise InputError(f"a saved failure lacks a part or has one of a wrong kind: {one_line(reason)}") from reason
-        if not isinstance(text, str) or not isinstance(error, str):
-            raise InputError("a saved failure lacks a part or has one of a wrong kind: text and error must be texts")
         return cls(number, text, error)
 
     def to_json(self) -> str:
@@ -98,15 +84,11 @@ class Explanations(Sequence[Explanation], Document):
     def __len__(self) -> int:
         return len(self._all)
 
-    def __iter__(self) -> Iterator[Explanation]:
-        return iter(self._all)
-
     def __repr__(self) -> str:
         failed = f"; {len(self.failures)} failed, see .failures" if self.failures else ""
         return f"Explanations of {count(len(self), 'text')}: {count(self.queries, 'query')}, {duration(self.seconds)}{failed}"
 
     def _repr_html_(self) -> str:
-        """Show all texts in a notebook."""
         return "<hr/>".join(e._repr_html_() for e in self)
 
     @property
@@ -115,29 +97,12 @@ class Explanations(Sequence[Explanation], Document):
         return sum(e.queries for e in self)
 
     @property
-    def tokens(self) -> int:
-        """Number of tokens in those queries."""
-        return sum(e.tokens for e in self)
-
-    @property
     def seconds(self) -> float:
         """Time that all explanations took."""
         return sum(e.seconds for e in self)
 
-    @property
-    def fidelity(self) -> tuple[Fidelity, ...]:
-        """The fidelity of each explanation."""
-        return tuple(e.fidelity for e in self)
-
     def merge(self, unit: str) -> "Explanations":
-        """Return the explanations in larger units.
-
-        Args:
-            unit: "word" or "sentence".
-
-        Raises:
-            InputError: The units of an explanation are larger than that.
-        """
+        """Return the explanations in larger units, as `Explanation.merge` does."""
         return Explanations([*(e.merge(unit) for e in self), *self.failures])
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,32 +115,14 @@ class Explanations(Sequence[Explanation], Document):
         return page(self)
 
     def to_pandas(self, *, tidy: bool = False) -> Any:
-        """Return a pandas DataFrame with one row per unit; the column "text" is the number of the text.
-
-        Args:
-            tidy: As in `Explanation.to_pandas`.
-
-        Raises:
-            MissingExtra: pandas is not installed.
-        """
+        """Return a DataFrame as `Explanation.to_pandas` does; the column "text" is the number of the text."""
         parts = [(i, columns(e, tidy)) for i, e in zip(self.numbers, self, strict=True)]
         frames = [frame({"text": np.full(len(part["unit"]), i)} | part) for i, part in parts]
         return pandas().concat(frames, ignore_index=True) if frames else frame({})
 
 
 def load(path: str | Path) -> Explanation | Explanations:
-    """Load explanations from a file.
-
-    Args:
-        path: A JSON file written by `save`, or a .jsonl file with one explanation or failure per line, as written by
-            `slalom explain --out`.
-
-    Returns:
-        An Explanation or Explanations, as it was saved.
-
-    Raises:
-        InputError: There is no such file, or it holds something else.
-    """
+    """Load explanations from a JSON file written by `save`, or from the lines of `slalom explain --out` (.jsonl)."""
     try:
         content = Path(path).read_text(encoding="utf-8", errors="surrogatepass")
         if Path(path).suffix == ".jsonl":
@@ -194,14 +141,7 @@ def load(path: str | Path) -> Explanation | Explanations:
 
 
 def restored(saved: Any) -> Explanation | Failure:
-    """Return the explanation or the failure of a dictionary made by `to_dict`.
-
-    Args:
-        saved: The dictionary.
-
-    Raises:
-        InputError: It is something else, of another version, or lacks a part.
-    """
+    """Return the explanation or the failure of a dictionary made by `to_dict`."""
     if isinstance(saved, Mapping) and saved.get("format") == _FAILURE:
         return Failure.from_dict(saved)
     return Explanation.from_dict(saved)

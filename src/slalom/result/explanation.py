@@ -1,19 +1,14 @@
-"""The explanation of one text: frozen data, its scores and predictions.
-
-Arrays are aligned: entry i of values, importances, linear, removal, ... belongs to units[i], which is text[spans[i, 0] :
-spans[i, 1]]. An explanation is saved as JSON (`codec`); numbers come back bit by bit.
-"""
+"""The explanation of one text: frozen data, its scores and predictions. Entry i of every array belongs to units[i]."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core import Background, Lengths, Link, Surrogate, TwoScale
+from slalom.core import Background, Lengths, Surrogate, TwoScale
 from slalom.core.checks import Floats, freeze, read_only, whole_number
 from slalom.errors import InputError
 from slalom.models import class_index
@@ -23,14 +18,14 @@ from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
 from slalom.result.flip import Flip, propose
 from slalom.result.frame import columns, frame
+from slalom.result.merging import merged
 from slalom.result.pairs import Pair, interactions
-from slalom.result.plain import presence
+from slalom.result.plain import normal_quantile, presence
 from slalom.result.remarks import remarks
 from slalom.result.scale import determined, full_effect, saturated
-from slalom.result.scores import known
-from slalom.result.spread import Spread, prediction_variance
+from slalom.result.scores import score_named
+from slalom.result.spread import Spread, predict_interval
 from slalom.result.wording import summary
-from slalom.text import KINDS, units
 
 
 @final
@@ -42,52 +37,35 @@ class Explanation(Document):
     has a last axis of n_classes.
 
     Attributes:
-        text: The text.
         units: Names of the units (n,).
         spans: First and last character (exclusive) of each unit in the text (n, 2).
-        surrogate: The fitted surrogate: a Slalom, or an Additive where the method is additive; values are then the
-            effects, importances and weights are 0.
+        surrogate: The fitted surrogate; where it is an Additive, values are effects, importances and weights are 0.
         score: The model's own score of the text*: log odds of the target, or one centred logit per class.
         target: Label of the explained class, or "all".
-        labels: Labels of all classes.
         fidelity: Quality of the predictions on queries that were not used in the fit.
         fit_r2: R2 on the queries that were used in the fit.
-        unit: Kind of the units: "token", "type", "word" or "sentence"; "unit" where a function found them, which settings
-            name; of sources also "paragraph", "document" or "turn".
+        unit: Kind of the units: "token", "type", "word", "sentence", or "unit" where a function of the user found them.
         sizes: Number of tokens of each unit (n,).
-        method: Name of the method.
-        seed: Seed of all random choices.
         queries: Number of distinct queries.
         tokens: Number of tokens in those queries.
-        seconds: Time that it took.
-        errors: Standard errors of scores by their names, shaped as the scores: how far they may be from those of very many
-            queries with the same method. They do not say whether the model is a SLALOM; `fidelity` does. Empty where the
-            method has none.
-        spread: How far predictions are from the model's own scores, by the number of removed tokens; None where too few queries
-            were held out to tell.
-        pairs: Pairs of units that act together, strongest first, with the model's own answers: F(all) - F(without i) -
-            F(without j) + F(without both). The model is asked about the four strongest of `interactions`, with at most 12
-            queries beside the budget; those below a tenth of the strongest effect are not listed. Only `joint` looks for them.
+        errors: Standard errors of scores by their names, as far as the method has any: what more queries would change.
+        pairs: Pairs of units that act together, strongest first, with effects from the model's own answers.
         pair_queries: How many of `queries` were about them.
-        lengths: Effect of the length of the input, by its number of tokens; part of `predict` and of every score that is a
-            change of the prediction. None where there is none.
-        label: Label that the model gives the whole text; None where it gives none. Default: that of the highest probability.
-        probabilities: Probabilities that the model gives the whole text (n_labels,); None where it gives none.
-        scale: What the score is: "log odds", "log probability" of an answer, or "decision value" or "output" where it does not
-            represent a probability.
+        spread: Errors of predictions by the number of removed tokens; None where too few queries were held out.
+        lengths: Effect of the length of the input, a part of `predict` and of every score that is a change of it; or None.
+        label: Label that the model gives the whole text, if any. Default: that of the highest probability.
+        probabilities: Probabilities that the model gives the whole text (n_labels,), if any.
+        scale: What the score is: "log odds", "log probability" of an answer, "decision value" or "output".
         held_out: The queries that `fidelity` is computed from; None where there are none.
         cut: Number of tokens of the text that the model cannot see.
         diagnosis: What went wrong, in plain words; empty otherwise.
-        model: Name of the model.
-        settings: The options queries, check, target and long as given (with queries="auto" also tolerance and max_queries),
-            and the fingerprint of the model (identity).
-        versions: Versions of Python and of the packages.
+        settings: The options of the call, and the fingerprint of the model (identity).
         signed: Whether the sign of a score means for or against the target. If not, `predict` means nothing.
         merged_from: Kind of the units that were merged into these; empty if none were.
-        answer: The question and the answer of a language model, where units are its sources; None elsewhere.
+        stopped: Why the queries ended where they did, for queries="auto"; empty for a fixed budget.
         figures: Numbers about the model's answers, by name, such as the share of probability on the labels of a prompt.
         notes: Sentences about the model's answers, which are among the remarks.
-        stopped: Why the queries ended where they did, for queries="auto"; empty for a fixed budget.
+        answer: The question and the answer of a language model, where units are its sources.
     """
 
     text: str
@@ -128,17 +106,13 @@ class Explanation(Document):
     answer: Answer | None = None
 
     def __post_init__(self) -> None:
-        self._freeze()
+        freeze(self)
+        object.__setattr__(self, "errors", {name: read_only(errors) for name, errors in self.errors.items()})
         if self.label is None and self.probabilities is not None:
             object.__setattr__(self, "label", self.labels[int(np.argmax(self.probabilities))])
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._freeze()
-
-    def _freeze(self) -> None:
-        freeze(self)
-        object.__setattr__(self, "errors", {name: read_only(errors) for name, errors in self.errors.items()})
+    def __reduce__(self) -> tuple[Any, ...]:  # copies are read-only, too
+        return Explanation, tuple(getattr(self, part.name) for part in fields(self))
 
     def __len__(self) -> int:
         return len(self.units)
@@ -147,7 +121,6 @@ class Explanation(Document):
         return summary(self)
 
     def _repr_html_(self) -> str:
-        """Show the text in a notebook, its units coloured by their effect."""
         from slalom.render.notebook import notebook  # noqa: PLC0415
 
         return notebook(self)
@@ -191,13 +164,8 @@ class Explanation(Document):
         return self.surrogate.background
 
     @property
-    def link(self) -> Link | None:
-        """The saturating link; None where there is none."""
-        return self.surrogate.link
-
-    @property
     def additive(self) -> bool:
-        """Whether units act (nearly) independently, so that only the product of value and weight is determined."""
+        """Whether units act (nearly) independently, so that only value times weight is determined."""
         return self.surrogate.additive
 
     @property
@@ -227,9 +195,7 @@ class Explanation(Document):
     @property
     def length_effect(self) -> float | Floats | None:
         """The part of `removal` that is due to the length, for any unit of one token; None where length has no effect on it."""
-        if self.lengths is None or not np.any(slope := self.lengths.slope):
-            return None
-        return float(slope) if slope.ndim == 0 else slope
+        return None if self.lengths is None or not np.any(self.lengths.slope) else self.lengths.slope
 
     @property
     def place_effects(self) -> Floats | None:
@@ -240,17 +206,12 @@ class Explanation(Document):
     @property
     def base(self) -> float | Floats:
         """The predicted score of the empty text, where Shapley values start; without a background, that of the evidence 0."""
-        level = self.surrogate.empty_score
-        if self.lengths is not None:
-            level = level + self.lengths.offsets[0]
+        level = self.surrogate.empty_score + (0.0 if self.lengths is None else self.lengths.offsets[0])
         return float(level) if np.ndim(level) == 0 else np.asarray(level)
 
     @property
     def saturated(self) -> bool:
-        """Whether no single unit decides: every removal changes less than 5% of the distance to another decision.
-
-        Removals say little then; Shapley values and `flip` say more.
-        """
+        """Whether every removal changes less than 5% of the distance to another decision; Shapley values say more then."""
         return saturated(self)
 
     @property
@@ -259,17 +220,7 @@ class Explanation(Document):
         return tuple(remarks(self))
 
     def column(self, target: int | str | None = None) -> int | None:
-        """Return the column of values, removal, ... that belongs to a class.
-
-        Args:
-            target: Label or index of the class. Default: the class that the model gives the text.
-
-        Returns:
-            The column; None where one target is explained, and there are no columns.
-
-        Raises:
-            InputError: There is no such class, or it is not explained.
-        """
+        """Return the column of a class (default: that of the model's label) in values, removal, ...; None for one target."""
         if target is None:
             return None if self.values.ndim == 1 else self.leading
         index = class_index(self.labels, target)
@@ -286,71 +237,36 @@ class Explanation(Document):
     def all_classes(self, name: str = "removal") -> Floats:
         """Return a score by its name, for all classes that are explained: (n,) or (n, n_classes); computed once."""
         if name not in self._computed:
-            self._computed[name] = read_only(known(name).compute(self))
+            self._computed[name] = read_only(score_named(name).compute(self))
         return self._computed[name]
 
     def scores(self, name: str = "removal", target: int | str | None = None) -> Floats:
-        """Return a score by its name, for one class.
-
-        Args:
-            name: "removal", "shapley", "gradient", "linear", "value", "importance", "weight" or "banzhaf".
-            target: As in `column`.
-
-        Returns:
-            One number per unit (n,).
-
-        Raises:
-            InputError: There is no such score or class, or the score leaves the range of floats.
-        """
+        """Return a score of one class (n,), by its name in `slalom.result.SCORES`: "removal", "shapley", "value", ..."""
         scores, column = self.all_classes(name), self.column(target)
         return scores if column is None or scores.ndim == 1 else np.asarray(scores[:, column])
 
     def standard_errors(self, name: str = "removal", target: int | str | None = None) -> Floats | None:
-        """Return the standard errors of a score for one class (n,), as `scores` does; None where they are not known."""
-        column, errors = self.column(target), self.errors.get(known(name).name)
+        """Return the standard errors of `scores` (n,); None where they are not known."""
+        column, errors = self.column(target), self.errors.get(score_named(name).name)
         return errors if errors is None or column is None or errors.ndim == 1 else errors[:, column]
 
     def interval(self, name: str = "removal", level: float = 0.95, target: int | str | None = None) -> Floats | None:
-        """Return an interval of every unit's score.
-
-        Args:
-            name: As in `scores`.
-            level: Probability that the interval contains the score that very many queries would give; between 0 and 1.
-            target: As in `column`.
-
-        Returns:
-            Lower and upper ends (n, 2); None where the standard errors are not known.
-
-        Raises:
-            InputError: There is no such score or class, or the level is out of range.
-        """
+        """Return intervals (n, 2) that hold the scores of very many queries with that probability; None without errors."""
         errors = self.standard_errors(name, target)
         if errors is None:
             return None
-        half, centre = _normal_quantile(level) * errors, self.scores(name, target)
+        half, centre = normal_quantile(level) * errors, self.scores(name, target)
         return np.stack([centre - half, centre + half], axis=1)
 
     def certain(self, level: float = 0.95, name: str = "removal", target: int | str | None = None) -> NDArray[np.bool_] | None:
-        """Return which units (n,) have a score that is distinguishable from zero: its `interval` does not contain 0.
-
-        None where the standard errors are not known.
-        """
+        """Return which units (n,) have a score that is distinguishable from zero: its `interval` does not contain 0."""
         interval = self.interval(name, level, target)
         return None if interval is None else (interval[:, 0] > 0.0) | (interval[:, 1] < 0.0)
 
     def determined(self, name: str = "value", target: int | str | None = None) -> NDArray[np.bool_] | None:
-        """Return which values or importances the queries determine.
+        """Return which values or importances the queries determine (n,); None without standard errors.
 
-        A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
-        differ (standard deviation, weighted by attention). An importance is not determined where its interval reaches further
-        than all importances lie apart.
-
-        Args:
-            name: "value" or "importance".
-            target: As in `column`.
-
-        Returns:
-            (n,); None where the method has no standard errors.
+        Others have intervals that are wider than the values (importances) of the text differ.
         """
         return determined(self, name, target)
 
@@ -358,39 +274,17 @@ class Explanation(Document):
         """Return the size of a score that has the full colour in every picture.
 
         For removal and gradient it is the largest of: the strongest of them; a fifth of the distance to another decision (for
-        an output without one, to that of the empty text); 0.1 where the scale is log odds. Other scores have the full colour at
-        the strongest (Shapley values of log odds: at 0.1 or more).
-
-        Args:
-            name: As in `scores`.
-            target: As in `column`.
+        an output without one, to that of the empty text); 0.1 where the scale is log odds. Else it is the strongest.
         """
         return full_effect(self, name, target)
 
     def strongest(self, k: int = 10) -> list[int]:
-        """Return the indices of the units with the largest effect of removal, strongest first.
-
-        Args:
-            k: How many, not negative; fewer where there are fewer units.
-
-        Raises:
-            InputError: k is not such a number.
-        """
-        number = whole_number("k", k, 0)
-        effect = np.abs(self.removal)
-        return [int(i) for i in np.argsort(-(effect if effect.ndim == 1 else effect.max(axis=1)), kind="stable")[:number]]
+        """Return the indices of the k units with the largest effect of removal, strongest first."""
+        effect = np.abs(self.removal).reshape(len(self), -1).max(axis=1)
+        return [int(i) for i in np.argsort(-effect, kind="stable")[: whole_number("k", k, 0)]]
 
     def predict(self, keep: ArrayLike) -> Floats:
-        """Predict the scores of parts of the text: the score of the surrogate plus the effect of the length.
-
-        Args:
-            keep: Which units are present, (m, n) or (n,): booleans, or 0 and 1.
-
-        Returns:
-            (m,) or (m, n_classes); for one row () or (n_classes,).
-
-        Raises:
-            InputError: `keep` is something else, or a row is empty and there is no background.
+        """Predict the scores (m,)* of parts of the text from the presence (m, n) of its units: the surrogate plus the length.
 
         Example:
             >>> import slalom
@@ -406,66 +300,27 @@ class Explanation(Document):
         return scores if mask.ndim == 2 else scores[0]
 
     def predict_interval(self, keep: ArrayLike, level: float = 0.95) -> Floats | None:
-        """Return intervals that contain the model's own scores of parts of the text.
+        """Return intervals (m, 2)* that contain the model's own scores of parts of the text; None where `spread` is.
 
-        Args:
-            keep: As in `predict`.
-            level: Probability that the model's score is inside; between 0 and 1. Measured at 0.95, for the removal of one unit:
-                0.95 to 1.00, for those shown as the strongest 0.93 to 1.00 (results/core.md).
-
-        Returns:
-            Lower and upper ends (m, 2) or (m, n_classes, 2), for one row without the first axis; None where `spread` is.
-
-        Raises:
-            InputError: `keep` is something else, or the level is out of range.
+        Measured at 0.95: the scores without a single unit are in 0.93 to 1.00 of them (results/core.md).
         """
-        reach = _normal_quantile(level)
-        if self.spread is None:
-            return None
-        mask = presence(keep, len(self.units))
-        scores, gone = self.predict(np.atleast_2d(mask)), ~np.atleast_2d(mask).astype(bool)
-        change = self.predict(np.ones(len(self))) - scores
-        errors = self.errors.get("removal")
-        half = reach * np.sqrt(prediction_variance(self.spread, gone, self.sizes, change, self.removal, errors))
-        ends = np.stack([scores - half, scores + half], axis=-1)
-        return ends if mask.ndim == 2 else ends[0]
+        return predict_interval(self, keep, level)
 
     def interactions(self, k: int = 10, target: int | str | None = None) -> tuple[Pair, ...]:
-        """Return pairs of units by how much less or more they are predicted to do together, next to the whole text.
+        """Return the k pairs of units that are predicted to interact most next to the whole text.
 
-        The effect of a pair is predict(all) - predict(without i) - predict(without j) + predict(without both). It is negative
-        where two units say the same, so that one of them is enough. Strongest first; of a long text the 60 units with the
-        strongest Shapley values are combined. `pairs` has the strongest with the model's own answers.
-
-        Args:
-            k: How many pairs; fewer where there are fewer.
-            target: As in `column`.
-
-        Raises:
-            InputError: There is no such class.
-
-        Example:
-            >>> import slalom
-            >>> explainer = slalom.Explainer(lambda texts: [float("red" in t or "pink" in t) for t in texts], output="log_odds")
-            >>> [(pair.units, round(pair.effect, 1)) for pair in explainer("a red and pink old big car").interactions(1)]
-            [((1, 3), -1.0)]
+        Their effect is predict(all) - predict(without i) - predict(without j) + predict(without both): negative where one of
+        them is enough. `pairs` has the strongest with the model's own answers.
         """
         return interactions(self, k, target)
 
     def flip(self, threshold: float | None = None) -> Flip | None:
-        """Return a smallest set of units without which the predicted decision is another one.
+        """Return a smallest set of units without which the predicted decision is another one; None where there is none.
 
         The model is not asked; `Explainer.flip` does so.
 
         Args:
-            threshold: Score that separates two decisions. Default: where the label changes. Models that give a number and no
-                label need one.
-
-        Returns:
-            The set; None where no set of units changes the predicted decision.
-
-        Raises:
-            InputError: The scores have no sign, or there is no threshold.
+            threshold: Score that separates two decisions. Default: where the label changes, which numbers without a label lack.
 
         Example:
             >>> import slalom
@@ -476,49 +331,15 @@ class Explanation(Document):
         return propose(self, threshold)
 
     def merge(self, unit: str) -> "Explanation":
-        """Return the explanation in larger units; its predictions for whole units stay the same.
-
-        Standard errors and fidelity are those of the small units, so the merged explanation has none.
-
-        Args:
-            unit: "word" or "sentence".
-
-        Raises:
-            InputError: The units are larger than that.
-        """
-        if unit not in KINDS[2:]:
-            raise InputError(f"merge takes 'word' or 'sentence'; got {unit!r}")
-        if self.unit not in KINDS or KINDS.index(unit) < KINDS.index(self.unit) or self.answer is not None:
-            raise InputError(f"merge makes larger units: {self.unit}s cannot become {unit}s; explain with unit={unit!r}")
-        merged = units(self.text, unit, self.units, self.spans, np.arange(len(self.units)))
-        return replace(
-            self,
-            units=merged.names,
-            spans=merged.spans,
-            surrogate=self.surrogate.merged(merged.unit_of_atom),
-            unit=unit,
-            sizes=np.bincount(merged.unit_of_atom, self.sizes).astype(np.int64),
-            merged_from=self.merged_from or self.unit,
-            fidelity=Fidelity(None, None),
-            errors={},
-            pairs=(),
-            spread=None,
-            held_out=None,
-        )
+        """Return the explanation in "word" or "sentence" units; standard errors and fidelity are left out."""
+        return merged(self, unit)
 
     def to_dict(self) -> dict[str, Any]:
         return encode(self)
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Explanation":
-        """Return the explanation of a dictionary made by `to_dict`.
-
-        Args:
-            saved: The dictionary; fields that older versions did not write may be missing.
-
-        Raises:
-            InputError: It is something else, of another version, or lacks a part.
-        """
+        """Return the explanation of a dictionary made by `to_dict`."""
         return cls(**decode(saved, fields(cls)))
 
     def _page(self) -> str:
@@ -527,22 +348,5 @@ class Explanation(Document):
         return page([self])
 
     def to_pandas(self, *, tidy: bool = False) -> Any:
-        """Return a pandas DataFrame with one row per unit: names, spans, scores, standard errors and weights.
-
-        Value, importance and linear scores are NaN where they are not determined. Where all classes are explained, scores
-        have one column per class, such as "removal[positive]".
-
-        Args:
-            tidy: One row per unit and class instead, with the class in the column "class" and one column per score.
-
-        Raises:
-            MissingExtra: pandas is not installed.
-        """
+        """Return a DataFrame with one row per unit, or per unit and class (tidy); NaN where a score is not determined."""
         return frame(columns(self, tidy))
-
-
-def _normal_quantile(level: float) -> float:
-    """Return how many standard errors an interval reaches to each side."""
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}")
-    return NormalDist().inv_cdf(0.5 + 0.5 * level)

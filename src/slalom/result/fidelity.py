@@ -15,7 +15,7 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core.checks import Floats, read_only
+from slalom.core.checks import Floats, freeze
 from slalom.errors import count, plural
 
 LEAST_QUERIES = 8  # for an R2
@@ -32,8 +32,7 @@ class Quality(NamedTuple):
         r2: Share of the variance of the answers that is explained; None where the answers do not vary or are too few.
         mse: Mean squared error of the log odds, summed over the classes.
         queries: Number of queries.
-        ceiling: R2 that the noise of the answers allows, estimated from these queries, at least 0; None where they have no
-            noise or r2 is None.
+        ceiling: R2 that the noise of the answers allows, at least 0; None where they have no noise or r2 is None.
     """
 
     r2: float | None
@@ -48,11 +47,7 @@ class Quality(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """R2 as text, with as many digits as its queries tell: "0.99", "above 0.99", "below -10".
-
-        Where the answers hardly vary it may be minus a million.
-        Where the answers vary no more than their noise, no R2 could be above 0, and none is the best.
-        """
+        """R2 with as many digits as its queries tell: "0.99", "above 0.99", "below -10"."""
         if self.r2 is None:
             return f"unknown, as it needs {LEAST_QUERIES} queries" if self.few else "undefined"
         digits = 3 if self.queries >= _MANY else 2
@@ -80,7 +75,7 @@ class Quality(NamedTuple):
 class Fidelity(NamedTuple):
     """Quality of the predictions on held-out queries.
 
-    Both are None where there is no such query: all of them were used in the fit (very short texts), or check=0.
+    Both are None where all queries were used in the fit (very short texts), or check=0.
 
     Attributes:
         near: Of the change of the score when 1 to 10 units are removed.
@@ -118,10 +113,8 @@ class HeldOut:
     """The queries that test an explanation, and the model's answers.
 
     Attributes:
-        keep: Which units are present (m, n). The first `near` rows have 1 to 10 units removed, the others are subsets of all
-            sizes.
+        keep: Which units are present (m, n); the first `near` rows have 1 to 10 units removed, the others are of all sizes.
         scores: The model's scores, (m,) or (m, n_classes).
-        near: Number of rows near the text.
     """
 
     keep: NDArray[np.bool_]
@@ -129,8 +122,7 @@ class HeldOut:
     near: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "keep", read_only(self.keep))
-        object.__setattr__(self, "scores", read_only(self.scores))
+        freeze(self)
 
 
 def _one_line(quality: Quality | None) -> str:
@@ -140,15 +132,12 @@ def _one_line(quality: Quality | None) -> str:
 
 
 def quality(predicted: Floats, answers: Floats, noise: Floats | None = None) -> Quality | None:
-    """Compare predictions with the answers of the model.
+    """Return the quality of predictions of answers, both (m,) or (m, n_classes); None where m is 0.
 
     Args:
-        predicted: (m,) or (m, n_classes).
-        answers: Of the same shape.
+        predicted: The predictions.
+        answers: The answers of the model.
         noise: Variances (m,) of the answers, each that of one class. Default: they are exact.
-
-    Returns:
-        The quality; None where m is 0.
 
     Example:
         >>> answers = np.arange(9.0)

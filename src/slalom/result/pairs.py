@@ -27,8 +27,7 @@ class Pair(NamedTuple):
 
     Attributes:
         units: Their indices.
-        effect: F(all) - F(without i) - F(without j) + F(without both)*, a number or one per class: 0 where the removal of
-            both does what the removals of each add up to.
+        effect: F(all) - F(without i) - F(without j) + F(without both)*, a number or one per class.
         se: Its standard error*, where the model's answers are noisy; None where they are exact, and for predictions.
     """
 
@@ -58,7 +57,8 @@ def interactions(e: "Explanation", k: int, target: int | str | None) -> tuple[Pa
 def pairs_to_check(e: "Explanation", budget: int) -> list[tuple[int, int]]:
     """Return the pairs of an Explanation that are worth asking the model about, the strongest first."""
     least = 0.5 * _LEAST * e.full_effect()
-    return [pair.units for pair in interactions(e, _number_of_pairs(budget), None) if abs(float(pair.effect)) >= least]  # type: ignore[arg-type]
+    pairs = interactions(e, _number_of_pairs(budget), None)
+    return [pair.units for pair in pairs if np.abs(pair.effect) >= least]
 
 
 def most_checks(asked: int, n: int, budget: int) -> int:

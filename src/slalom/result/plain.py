@@ -41,18 +41,7 @@ def occurrence(units: Sequence[str], i: int) -> str:
 
 
 def presence(keep: ArrayLike, n: int) -> NDArray[np.bool_]:
-    """Check the presence of units.
-
-    Args:
-        keep: Which units are present, (m, n) or (n,): booleans, or 0 and 1.
-        n: Number of units.
-
-    Returns:
-        The same as booleans.
-
-    Raises:
-        InputError: `keep` is something else.
-    """
+    """Return which of n units are present, (m, n) or (n,): booleans, or 0 and 1, checked."""
     try:
         mask = np.asarray(keep)
     except ValueError as error:
@@ -74,6 +63,13 @@ def versions(*packages: str) -> Mapping[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return installed
+
+
+def normal_quantile(level: float) -> float:
+    """Return how many standard errors an interval reaches to each side."""
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}")
+    return NormalDist().inv_cdf(0.5 + 0.5 * level)
 
 
 def duration(seconds: float) -> str:

@@ -1,8 +1,4 @@
-"""Remarks: what a reader must know before using the numbers of an explanation.
-
-Tokens that were cut, a diagnosis, notes on the model's answers, scores without a sign, texts without a deciding unit, units
-that do not compete, predictions worse than the mean answer, effects that are rough.
-"""
+"""Remarks: what a reader must know before using the numbers of an explanation."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -10,7 +6,7 @@ from typing import TYPE_CHECKING
 from slalom.errors import count
 from slalom.result.fidelity import NEGLIGIBLE
 from slalom.result.scale import strongest_change
-from slalom.result.wording import score_name, score_of
+from slalom.result.wording import one_unit, score_name, score_of
 from slalom.text import KINDS
 
 if TYPE_CHECKING:
@@ -29,10 +25,8 @@ def remarks(e: "Explanation") -> Iterator[str]:
         yield e.diagnosis
     yield from e.notes
     if not e.signed:
-        yield (
-            f"The scores of {e.method} have no sign: they tell how much a unit counts, not for or against what."
-            " They predict nothing."
-        )
+        why = "they tell how much a unit counts, not for or against what. They predict nothing."
+        yield f"The scores of {e.method} have no sign: {why}"
     if e.saturated:
         yield no_single_unit(e)
     if e.additive and not e.diagnosis and e.background is not None:
@@ -43,12 +37,12 @@ def remarks(e: "Explanation") -> Iterator[str]:
         )
     below_zero = [(quality, where) for quality, where in e.fidelity.known if e.signed and quality.below_zero]
     useless = " and ".join(where for quality, where in below_zero if quality.useless)
+    steady = " and ".join(where for quality, where in below_zero if not quality.useless)
     if useless:
         yield f"This explanation predicts worse than a constant {useless}: do not rely on it there."
-    steady = " and ".join(where for quality, where in below_zero if not quality.useless)
     if "near the text" not in useless and _rough(e):
         more = "use more queries, or sentences as units" if e.unit in KINDS[:3] else "use more queries"
-        yield f"The effects of single {e.unit if e.unit != 'type' else 'token'}s are rough here and may be wrong: {more}."
+        yield f"The effects of single {one_unit(e)}s are rough here and may be wrong: {more}."
     if steady:
         yield f"The model's answers {steady} hardly vary, so that R2 means little there; the error is below {NEGLIGIBLE}."
 
@@ -67,11 +61,10 @@ def _rough(e: "Explanation") -> bool:
 def no_single_unit(e: "Explanation") -> str:
     """Return the remark on an Explanation that is saturated."""
     change, distance = strongest_change(e)
-    unit = "token" if e.unit == "type" else e.unit
     if e.values.ndim == 2:
         what = f"the lead of {e.labels[e.leading]} over the next class by at most {change:.3g} of {distance:.2f}"
     elif e.answer is not None:
         what = f"the {score_name(e)} of the {e.target} by at most {change:.3g} of the {distance:.2f} that all of them do"
     else:
         what = f"the {score_of(e, e.target)} by at most {change:.3g} of {e.score:+.2f}"
-    return f"No single {unit} decides: removing any one is predicted to change {what}."
+    return f"No single {one_unit(e)} decides: removing any one is predicted to change {what}."

@@ -2,9 +2,8 @@
 
     full = max(max_i |effect_i|, SHARE * distance, FLOOR)
 
-distance is how far the score is from another decision. Colours that only depended on the strongest effect would show deciding
-words in every text, also where the model would decide the same without any one of them. FLOOR holds for log odds only; other
-scales have no natural size.
+distance is how far the score is from another decision: the strongest effect alone would show deciding words in every text.
+FLOOR holds for log odds only; other scales have no natural size.
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +27,7 @@ SATURATED = 0.05  # of the distance: where all effects are below, no single unit
 
 
 def exclusive(e: "Explanation") -> bool:
-    """Return whether the labels of an Explanation are classes of which a text has one, as far as its probabilities tell."""
+    """Return whether a text has one of the labels, as far as its probabilities tell."""
     return e.probabilities is None or abs(float(e.probabilities.sum()) - 1.0) <= 1e-6
 
 
@@ -40,7 +39,7 @@ def opposite(e: "Explanation", target: str) -> str | None:
 
 
 def threshold(e: "Explanation") -> float | None:
-    """Return the score at which the decision of an Explanation of one target changes; None where the score decides nothing.
+    """Return the score of one target at which the decision changes; None where the score decides nothing.
 
     It is 0 for two classes and for independent labels. One of several exclusive classes is the most probable one when its odds
     exceed the share r that the strongest other class has among the others; where they keep their proportions, that is at log r.
@@ -60,7 +59,7 @@ def lead(scores: Floats, column: int) -> Floats:
 
 
 def distance(e: "Explanation", column: int | None) -> float:
-    """Return how far the score of an Explanation is from another decision; for an output without one, from that of no text."""
+    """Return how far the score is from another decision; for an output without one, from the score of no text."""
     if column is not None:
         return abs(float(lead(np.asarray(e.score)[None], column)[0]))
     level = threshold(e)
@@ -68,11 +67,7 @@ def distance(e: "Explanation", column: int | None) -> float:
 
 
 def full_effect(e: "Explanation", name: str, target: int | str | None) -> float:
-    """Return the size of a score that has the full colour; 0 where all scores are 0 and nothing else sets a size.
-
-    Removal and gradient are measured by the distance to another decision. Shapley values share out the whole score, so that the
-    strongest has the full colour, as have scores that are no changes of the score.
-    """
+    """Return the size of a score that has the full colour: effects are measured by the distance to another decision."""
     strongest = float(np.abs(e.scores(name, target)).max(initial=0.0))
     if not e.signed or not SCORES[name].change:
         return strongest
@@ -91,14 +86,12 @@ def strongest_change(e: "Explanation") -> tuple[float, float]:
 
 def saturated(e: "Explanation") -> bool:
     """Return whether no single unit of an Explanation decides: every removal changes less than SATURATED of the distance."""
-    if not e.signed:
-        return False
-    change, needed = strongest_change(e)
+    change, needed = strongest_change(e) if e.signed else (0.0, 0.0)
     return change < SATURATED * needed
 
 
 def determined(e: "Explanation", name: str, target: int | str | None) -> NDArray[np.bool_] | None:
-    """Return which values or importances of an Explanation the queries determine; None without standard errors.
+    """Return which values or importances the queries determine; None without standard errors.
 
     A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
     differ (their standard deviation, weighted by attention, the background included). An importance is not determined where its
@@ -122,5 +115,5 @@ def determined(e: "Explanation", name: str, target: int | str | None) -> NDArray
 
 
 def leading_score(e: "Explanation") -> str:
-    """Return the score by which an Explanation is shown first: "shapley" where no single unit decides, else "removal"."""
+    """Return the score that is shown first: "shapley" where no single unit decides, else "removal"."""
     return "shapley" if e.saturated else "removal"

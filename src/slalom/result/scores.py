@@ -27,10 +27,8 @@ class Score:
         name: In Python, files, tables and on the command line.
         label: Its title.
         meaning: What it says of a unit: the rest of a sentence in which "the score" is what the model says.
-        kind: An "effect" or a "share" is made of changes of the predicted score, which every surrogate tells. A "parameter" and
-            "attention" are not known where units are additive. Only attention has no sign. Colours (`Explanation.full_effect`):
-            effects are measured by what another decision takes, attention from the lowest to the highest, others by the
-            strongest.
+        kind: An "effect" or a "share" is made of changes of the predicted score; a "parameter" and "attention" are not known
+            where units are additive. Only attention has no sign. Colours measure effects by what another decision takes.
         compute: From an Explanation to numbers (n,), or (n, n_classes) where the classes differ.
         listed: Whether pages, files and tables have it; the others are computed on request.
         percent: Whether it is written as a percentage.
@@ -57,26 +55,22 @@ class Score:
 
 def removal(e: "Explanation") -> Floats:
     """Return predict(all) - predict(all but the unit)."""
-    changes = e.surrogate.removal()
-    return changes if e.lengths is None else changes + e.lengths.removal(e.sizes)
+    return e.surrogate.removal() + (0.0 if e.lengths is None else e.lengths.removal(e.sizes))
 
 
 def shapley(e: "Explanation") -> Floats:
     """Return the Shapley values of the prediction, link and length included."""
-    shares = e.surrogate.shapley()
-    return shares if e.lengths is None else shares + e.lengths.shapley(e.sizes)
+    return e.surrogate.shapley() + (0.0 if e.lengths is None else e.lengths.shapley(e.sizes))
 
 
 def banzhaf(e: "Explanation") -> Floats:
     """Return the Banzhaf values of the prediction: the mean of predict(C + i) - predict(C) over all sets C of other units."""
-    changes = e.surrogate.semivalue(Point(0.5))
-    return changes if e.lengths is None else changes + e.lengths.semivalue(Point(0.5), e.sizes)
+    return e.surrogate.semivalue(Point(0.5)) + (0.0 if e.lengths is None else e.lengths.semivalue(Point(0.5), e.sizes))
 
 
 def gradient(e: "Explanation") -> Floats:
     """Return the derivative of the prediction by the presence of each unit, with the left derivative of the length's effect."""
-    slopes = e.surrogate.gradient()
-    return slopes if e.lengths is None else slopes + np.multiply.outer(e.sizes, e.lengths.slope)
+    return e.surrogate.gradient() + (0.0 if e.lengths is None else np.multiply.outer(e.sizes, e.lengths.slope))
 
 
 def weight(e: "Explanation") -> Floats:
@@ -89,9 +83,7 @@ SCORES = {
     for score in (
         Score("removal", "Removal", "by how much the score falls without it", "effect", removal),
         Score("shapley", "Shapley", "its share of the score, averaged over all orders of adding units", "share", shapley),
-        Score(
-            "banzhaf", "Banzhaf", "what it adds to the score, averaged over all sets of others", "share", banzhaf, listed=False
-        ),
+        Score("banzhaf", "Banzhaf", "what it adds to the score, averaged over all sets of others", "share", banzhaf, False),
         Score("gradient", "Gradient", "the derivative of the score by its presence", "effect", gradient),
         Score("linear", "Linear", "its value times exp(importance)", "parameter", lambda e: e.surrogate.linear()),
         Score("value", "Value", "what the score tends to where it gets all attention", "parameter", lambda e: e.values),
@@ -101,7 +93,7 @@ SCORES = {
 }
 
 
-def known(name: str) -> Score:
+def score_named(name: str) -> Score:
     """Return a score by its name."""
     if name not in SCORES:
         raise InputError(f"a score must be one of {', '.join(map(repr, SCORES))}; got {name!r}")
@@ -112,13 +104,7 @@ _STRENGTH = "how much it counts, neither for nor against"  # what the scores of 
 
 
 class Scored(NamedTuple):
-    """A listed score of one explanation.
-
-    Attributes:
-        score: The score; for a method without signs its label and meaning say so.
-        numbers: (n,), or (n, n_classes); None where it means nothing here, or leaves the range of floats.
-        errors: Its standard errors, of the same shape; None where they are not known.
-    """
+    """A listed score of one explanation; its numbers are None where it means nothing here, its errors where not known."""
 
     score: Score
     numbers: Floats | None

@@ -1,4 +1,4 @@
-"""How far predictions are from the model's own scores, by how much of the text is removed.
+"""Errors of predictions, by how much of the text is removed, and the intervals that follow from them.
 
 The profile comes from the queries of the fit, in bins of neighbouring sizes; from the whole text to the first of them the
 variance is in proportion to what is removed. The smallest removals have a bin of their own where they are many: of a short text
@@ -10,12 +10,16 @@ typical, because half of the squared error is taken to be in proportion to the s
 the single units are less certain than that. benchmarks/interval_coverage.py removals measures what it covers.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from slalom.core.checks import Floats
+from slalom.result.plain import normal_quantile, presence
+
+if TYPE_CHECKING:
+    from slalom.result.explanation import Explanation
 
 _BIN = 30  # rows of a bin
 _BINS = 12
@@ -41,6 +45,19 @@ class Spread(NamedTuple):
         return np.stack([np.interp(removed, self.removed, column) for column in self.errors.T], axis=1)
 
 
+def predict_interval(e: "Explanation", keep: ArrayLike, level: float) -> Floats | None:
+    """Return the intervals of `Explanation.predict_interval`."""
+    reach, mask = normal_quantile(level), presence(keep, len(e))
+    if e.spread is None:
+        return None
+    rows = np.atleast_2d(mask)
+    scores = e.predict(rows)
+    change = e.predict(np.ones(len(e))) - scores
+    half = reach * np.sqrt(prediction_variance(e.spread, ~rows, e.sizes, change, e.removal, e.errors.get("removal")))
+    ends = np.stack([scores - half, scores + half], axis=-1)
+    return ends if mask.ndim == 2 else ends[0]
+
+
 def prediction_variance(
     spread: Spread,
     gone: NDArray[np.bool_],
@@ -61,15 +78,9 @@ def prediction_variance(
 
 
 def spread_of(removed: NDArray[np.int64], residual: Floats, held_out: NDArray[np.bool_]) -> Spread | None:
-    """Return the errors of predictions by the number of removed atoms.
+    """Return the errors of predictions from the number of removed atoms and the residual of each query (m,).
 
-    Args:
-        removed: Number of removed atoms of each query (m,).
-        residual: Predicted less observed scores, (m,) or (m, n_classes).
-        held_out: Which queries (m,) were not fitted.
-
-    Returns:
-        The errors; None where fewer than ten queries were held out.
+    None where fewer than ten queries were held out.
     """
     held = held_out & (removed > 0)
     fitted = ~held_out & (removed > 0)
@@ -83,21 +94,20 @@ def spread_of(removed: NDArray[np.int64], residual: Floats, held_out: NDArray[np
     least = int(removed[rows[0]])
     own = int((removed[rows] == least).sum())
     own = own if _LEAST_OWN <= own < len(rows) else 0
-    smallest, others = rows[:own], rows[own:]
+    others = rows[own:]
     bins = np.array_split(others, min(_BINS, max(len(others) // _BIN, 1)))
-    floor = 1e-12 * float(square[rows].mean()) + 1e-300
-    at = np.array([0.0, *(removed[part].mean() for part in bins)])
-    level = np.array(
-        [square[removed == 0].mean(axis=0) if (removed == 0).any() else square[bins[0]].mean(axis=0)]
-        + [square[part].mean(axis=0) for part in bins]
-    )
-    at, first = np.unique(at, return_index=True)
+    whole = removed == 0
+    parts = [whole if whole.any() else bins[0], *bins]
+    level = np.array([square[part].mean(axis=0) for part in parts])
+    at, first = np.unique([0.0, *(removed[part].mean() for part in bins)], return_index=True)
+    level = level[first]
     few = least * 2.0 ** np.arange(max(np.ceil(np.log2(at[1] / least)), 0.0))  # removed atoms, fewer than in the first bin
     few = few[few < at[1]]
-    between = level[first[0]] + np.multiply.outer(few / at[1], level[first[1]] - level[first[0]])
+    between = level[0] + np.multiply.outer(few / at[1], level[1] - level[0])
     if own:
-        between[0] = square[smallest].mean(axis=0)
-    at, level = np.insert(at, 1, few), np.sqrt(np.insert(level[first], 1, between, axis=0) + floor)
+        between[0] = square[rows[:own]].mean(axis=0)
+    floor = 1e-12 * float(square[rows].mean()) + 1e-300
+    at, level = np.insert(at, 1, few), np.sqrt(np.insert(level, 1, between, axis=0) + floor)
     profile = Spread(at, level)
     ratio = square[held] / profile(removed[held]).reshape(int(held.sum()), -1) ** 2
     errors = level * np.sqrt(np.maximum(ratio.mean(axis=0), 1.0))

@@ -8,6 +8,7 @@ import numpy as np
 from slalom.errors import count
 from slalom.result.fidelity import EXACT
 from slalom.result.plain import NORMAL_95, duration, number
+from slalom.result.scale import DETERMINED
 
 if TYPE_CHECKING:
     from slalom.result.explanation import Explanation
@@ -33,6 +34,11 @@ def score_name(e: "Explanation") -> str:
 def score_of(e: "Explanation", label: str) -> str:
     """Return the name of the score of a class; a model that returns one number has no class to name."""
     return label if e.prediction is None and len(e.labels) == 1 else f"{score_name(e)} of {label}"
+
+
+def one_unit(e: "Explanation") -> str:
+    """Return the word for one of the units."""
+    return "token" if e.unit == "type" else e.unit
 
 
 def all_asked(e: "Explanation") -> bool:
@@ -61,12 +67,8 @@ def queries_text(e: "Explanation") -> str:
     tests, pairs = sum(quality.queries for quality, _ in e.fidelity.known), e.pair_queries
     if not tests < e.queries - pairs:
         return count(e.queries, "query")
-    parts = [
-        count(e.queries - tests - pairs, "query"),
-        f"{tests} to test" if tests else "",
-        f"{pairs} on pairs" if pairs else "",
-    ]
-    return ", ".join(part for part in parts if part)
+    parts = [count(e.queries - tests - pairs, "query"), *([f"{tests} to test"] if tests else [])]
+    return ", ".join([*parts, *([f"{pairs} on pairs"] if pairs else [])])
 
 
 def fidelity_text(e: "Explanation") -> str:
@@ -86,19 +88,17 @@ def unit_texts(e: "Explanation", chosen: Iterable[int]) -> list[str]:
     effect, certain = e.removal, e.certain()
     if certain is not None and effect.ndim == 2:
         certain = np.asarray((np.abs(effect) > NORMAL_95 * e.errors["removal"]).any(axis=1))
-    known, loud = (None, None) if e.additive else (e.determined("value"), e.determined("importance"))
     texts = []
     for i in chosen:
-        if not e.signed:
-            text = f"strength {number(np.abs(effect[i]), e.labels).replace('+', '')}"
+        if e.signed:
+            doubt = "" if certain is None or certain[i] else " (not distinguishable from zero)"
+            parts = [f"removal {_with_error(e, 'removal', i)}{doubt}"]
         else:
-            text = f"removal {_with_error(e, 'removal', i)}"
-            text += "" if certain is None or certain[i] else " (not distinguishable from zero)"
-        if not e.additive:
-            value = _with_error(e, "value", i) if known is None or known[i] else "too uncertain to show"
-            importance = _with_error(e, "importance", i)
-            text += f", value {value}, importance {importance if loud is None or loud[i] else 'too uncertain to show'}"
-        texts.append(text)
+            parts = [f"strength {number(np.abs(effect[i]), e.labels).replace('+', '')}"]
+        for name in () if e.additive else DETERMINED:
+            known = e.determined(name)
+            parts.append(f"{name} {_with_error(e, name, i) if known is None or known[i] else 'too uncertain to show'}")
+        texts.append(", ".join(parts))
     return texts
 
 

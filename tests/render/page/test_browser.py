@@ -174,7 +174,13 @@ def test_the_page_predicts_what_python_predicts(view, kind):
 
 def test_the_kinds_cover_every_part_of_a_surrogate():
     parts = {
-        (type(e.surrogate).__name__, e.background is not None, e.link is not None, e.lengths is not None, e.values.ndim)
+        (
+            type(e.surrogate).__name__,
+            e.background is not None,
+            e.surrogate.link is not None,
+            e.lengths is not None,
+            e.values.ndim,
+        )
         for e in (make() for make in SURROGATES.values())
     }
     slaloms = set(product(["Slalom"], [False, True], [False, True], [False, True], [1, 2]))
