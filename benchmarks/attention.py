@@ -46,7 +46,7 @@ def trained(heads: int) -> Model:
 
 
 def texts(model: Model, n: int, m: int) -> list[str]:
-    known = sorted(set(model.inner.tokenizer.get_vocab()) - {"[UNK]", "[CLS]"})
+    known = sorted(set(model.tokenizer.get_vocab()) - {"[UNK]", "[CLS]"})
     rng = np.random.default_rng(n)
     return [" ".join(rng.choice(known, n)) for _ in range(m)]
 

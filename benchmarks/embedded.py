@@ -13,14 +13,13 @@ import torch
 
 from experiments.training import encoded, logits, read_labelled
 from slalom.models import EMBEDDED
-from slalom.models.huggingface.saved import load_saved
+from slalom.models.huggingface.saved import load_classifier
 
 from reviews import SHARED
 
 
 def main() -> None:
-    model, tokenizer, missing = load_saved(str(EMBEDDED), dtype=torch.float32)
-    assert not missing, missing
+    model, tokenizer = load_classifier(str(EMBEDDED), "cpu")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     test = read_labelled(SHARED / "data" / "imdb_test.jsonl.gz")
     seen = set(read_labelled(SHARED / "data" / "imdb_train.jsonl.gz").texts)

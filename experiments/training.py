@@ -24,7 +24,7 @@ from experiments.tokenizers import learnt_tokenizer, learnt_words, new_tokenizer
 from slalom.errors import InputError, ModelError
 from slalom.evaluate.labelled import Labelled, read_labelled
 from slalom.models.huggingface.one_layer import AttentionClassifier, AttentionConfig
-from slalom.models.huggingface.saved import load_saved, positions, quietly
+from slalom.models.huggingface.saved import load_classifier, positions, quietly
 from slalom.theory.blank import labelling, new_classifier
 
 __all__ = ["ATTENTION", "Labelled", "Recipe", "Trained", "encoded", "loaded_classifier", "logits", "read_labelled", "train"]
@@ -199,12 +199,10 @@ def shuffled(lengths: NDArray[np.int64], batch: int, rng: np.random.Generator, p
 def loaded_classifier(path: str, names: Sequence[str] | None = None) -> tuple[Any, Any]:
     """Return a saved classifier and its tokenizer; with names, a classifier of these classes, with a new head if needed."""
     options = {} if names is None else {"ignore_mismatched_sizes": True, **labelling(names)}
-    model, tokenizer, missing = load_saved(path, **options)
-    if missing and names is None:
-        raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
+    model, tokenizer = load_classifier(path, "cpu", new_head=names is not None, **options)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     model.config.pad_token_id = tokenizer.pad_token_id
-    return model.float(), tokenizer
+    return model, tokenizer
 
 
 class _View(NamedTuple):

@@ -18,7 +18,7 @@ import slalom
 from slalom.contexts import sources_of
 from slalom.errors import InputError, ModelError
 from slalom.models.continuation import LanguageModel
-from slalom.models.huggingface.answers import LocalLanguageModel
+from slalom.models.huggingface.causal import LocalLanguageModel
 from slalom.models.sources import SourceTemplate
 from slalom.render.notebook import notebook
 from slalom.render.terminal import show

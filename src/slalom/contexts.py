@@ -338,7 +338,7 @@ def language_model_of(
             raise InputError("tokenizer=, device= and chat_options= are for models of Hugging Face; leave them out")
         return model
     with require("a language model", "hf"):
-        from slalom.models.huggingface.answers import LocalLanguageModel  # noqa: PLC0415
+        from slalom.models.huggingface.causal import LocalLanguageModel  # noqa: PLC0415
         from slalom.models.huggingface.saved import load_language_model  # noqa: PLC0415
     if isinstance(model, (str, Path)):
         loaded, own = load_language_model(str(model), device, trust_remote_code)

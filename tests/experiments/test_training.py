@@ -53,7 +53,7 @@ def test_one_layer_of_attention_learns_with_and_without_a_final_layer_and_keeps_
     for final in (True, False):
         made = trained(reviews(300), tmp_path / str(final), replace(small, final=final), test=reviews(200, 9))
         assert made.test > 0.85
-        assert attention.load(made.path).inner.model.config.final == final
+        assert attention.load(made.path).model.config.final == final
     unsteady = replace(small, learning_rate=0.05)
     whole = trained(reviews(300), tmp_path / "whole", unsteady)
     best = int(np.argmax(whole.validation))

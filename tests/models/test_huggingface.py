@@ -15,9 +15,8 @@ from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Queries, model_of
 from slalom.models.huggingface import HuggingFace
-from slalom.models.huggingface.reading import digests
 from tests.cases import cases
-from tests.models.tiny import ARCHITECTURES, POOLING, classifier, tokenizer
+from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
 
 TEXT = "The acting wasn't good!\r\nA naïve 👍🏽 end, a good <br /> film."
 # DeBERTa's own code and torch's half precision on old processors warn about themselves.
@@ -44,7 +43,7 @@ def by_hand(model, words, ids):
 
 
 @cases("device", DEVICES)
-@cases("name", ARCHITECTURES | POOLING)
+@cases("name", ARCHITECTURES)
 def test_answers_are_the_models_own(name, device):
     made, words = classifier(name)
     made.to(device).train()
@@ -56,7 +55,7 @@ def test_answers_are_the_models_own(name, device):
     model = model_of(made, words)
     reading = model.read(TEXT, "cut", None)
     n = len(reading.names)
-    keep = np.random.default_rng(0).random((25, n)) < 0.6
+    keep = np.random.default_rng(0).random((9, n)) < 0.6
     keep[0], keep[:, 0] = True, True
     found = ask(model, TEXT, keep)
     ids = words(TEXT)["input_ids"]
@@ -72,21 +71,6 @@ def test_answers_are_the_models_own(name, device):
     assert config is None or made.config.to_dict() == config
 
 
-@cases("name", ARCHITECTURES | POOLING)
-def test_every_architecture_is_explained(name):
-    made, words = classifier(name)
-    e = Explainer(made, words, queries=80)(TEXT)
-    assert len(e.units) == len(e.values) == len(e.spans)
-    assert not any(mark in unit for unit in e.units for mark in ("##", "Ġ", "▁", "[CLS]", "</s>"))
-    assert np.isfinite(e.values).all()
-    given = words(TEXT, return_tensors="pt")
-    given.pop("token_type_ids") if name not in ("xlnet", "bert", "funnel") and "token_type_ids" in given else None
-    with torch.no_grad():
-        answer = made.eval()(**given)
-    logits = (answer if isinstance(answer, torch.Tensor) else answer.logits)[0]
-    assert e.score == pytest.approx(float(logits[1] - logits[0]), abs=2e-4)
-
-
 @cases(("kind", "before", "after"), [("bert", 1, 1), ("roberta", 1, 1), ("gpt2", 0, 0), ("t5", 0, 1), ("xlnet", 0, 2)])
 def test_special_tokens_are_those_of_the_tokenizer(kind, before, after):
     name = {"xlnet": "xlnet", "t5": "t5"}.get(kind, kind)
@@ -97,14 +81,14 @@ def test_special_tokens_are_those_of_the_tokenizer(kind, before, after):
     assert "".join(reading.names).replace(" ", "") == "agoodfilm"
 
 
-def test_units_are_slices_of_the_text():
-    for kind in ("bert", "gpt2", "t5"):
-        name = {"t5": "t5"}.get(kind, kind)
-        e = Explainer(*classifier(name), queries=60)(TEXT)
-        for unit, (a, b) in zip(e.units, e.spans, strict=True):
-            assert TEXT[a:b] == unit or a == b
-        covered = "".join(TEXT[a:b] for a, b in e.spans)
-        assert set("Theactingood") <= set(covered)
+@cases("name", ["bert", "gpt2", "t5", "xlnet"])
+def test_units_are_slices_of_the_text(name):
+    e = Explainer(*classifier(name), queries=40)(TEXT)
+    assert len(e.units) == len(e.values) == len(e.spans)
+    assert not any(mark in unit for unit in e.units for mark in ("##", "Ġ", "▁", "[CLS]", "</s>"))
+    assert np.isfinite(e.values).all()
+    assert all(TEXT[a:b] == unit or a == b for unit, (a, b) in zip(e.units, e.spans, strict=True))
+    assert set("Theactingood") <= set("".join(TEXT[a:b] for a, b in e.spans))
 
 
 def test_a_literal_special_token_in_the_text_is_a_unit():
@@ -134,7 +118,7 @@ def test_one_logit_is_a_log_odds():
     assert model.head.kind == "score"
     truth = float(by_hand(made, words, words(TEXT)["input_ids"])[0])
     for target in (None, 0, "LABEL_0", "all"):
-        e = Explainer(made, words, queries=60, target=target)(TEXT)
+        e = Explainer(made, words, queries=30, target=target)(TEXT)
         assert e.score == pytest.approx(truth, abs=1e-5)
         assert e.target == "LABEL_0"
     with pytest.raises(InputError, match="target 1 is not a class"):
@@ -143,7 +127,7 @@ def test_one_logit_is_a_log_odds():
 
 def test_many_labels_and_all_of_them():
     made, words = classifier("distilbert", n=4, id2label={0: "a", 1: "b", 2: "c", 3: "d"})
-    explainer = Explainer(made, words, queries=120)
+    explainer = Explainer(made, words, queries=40)
     logits = by_hand(made, words, words(TEXT)["input_ids"]).astype(float)
     e = explainer(TEXT)
     best = int(logits.argmax())
@@ -163,16 +147,10 @@ def test_many_labels_and_all_of_them():
 def test_independent_labels_keep_their_own_logits():
     made, words = classifier("bert", n=3, problem_type="multi_label_classification")
     logits = by_hand(made, words, words(TEXT)["input_ids"])
-    e = Explainer(made, words, queries=60, target=2)(TEXT)
+    e = Explainer(made, words, queries=30, target=2)(TEXT)
     assert e.score == pytest.approx(float(logits[2]), abs=1e-5)
     with pytest.raises(InputError, match="independent"):
-        Explainer(made, words, queries=60, target="all")(TEXT)
-
-
-def test_pipelines_bring_their_tokenizer():
-    made, words = classifier("bert")
-    pipeline = hf.pipeline("text-classification", model=made, tokenizer=words, device="cpu")
-    assert Explainer(pipeline, queries=60)(TEXT).score == Explainer(made, words, queries=60)(TEXT).score
+        Explainer(made, words, queries=30, target="all")(TEXT)
 
 
 def test_what_is_no_classifier_is_refused():
@@ -191,13 +169,13 @@ def test_paths_are_loaded_and_wrong_ones_refused(tmp_path):
     made, words = classifier("bert")
     made.save_pretrained(tmp_path / "classifier")
     words.save_pretrained(tmp_path / "classifier")
-    e = Explainer(tmp_path / "classifier", queries=60, device="cpu")(TEXT)
-    assert e.score == pytest.approx(Explainer(made, words, queries=60)(TEXT).score, abs=1e-5)
+    e = Explainer(tmp_path / "classifier", queries=30, device="cpu")(TEXT)
+    assert e.score == pytest.approx(Explainer(made, words, queries=30)(TEXT).score, abs=1e-5)
     made.bert.save_pretrained(tmp_path / "encoder")
     words.save_pretrained(tmp_path / "encoder")
     with pytest.raises(InputError, match="holds no sequence classifier"):
         Explainer(tmp_path / "encoder")
-    with pytest.raises(InputError, match=r"there is no folder .*nothing'; name the folder of a saved classifier"):
+    with pytest.raises(InputError, match=r"there is no folder or file .*nothing'; name the folder of a saved"):
         Explainer(str(tmp_path / "nothing"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="could be loaded from"):
@@ -209,20 +187,20 @@ def test_texts_that_are_too_long_are_cut_with_a_warning_or_explained_in_windows(
     text = " ".join(["a good film with a bad end"] * 12)
     n = len(words(text)["input_ids"]) - 2
     with pytest.warns(UserWarning, match=f"{n - 62} tokens do not fit into"):
-        e = Explainer(made, words, queries=60)(text)
+        e = Explainer(made, words, queries=30)(text)
     assert e.cut == n - 62
     assert len(e) == 62
     left = copy.deepcopy(words)
     left.truncation_side = "left"
     with pytest.warns(UserWarning, match="cut"):
-        end = Explainer(made, left, queries=60)(text)
+        end = Explainer(made, left, queries=30)(text)
     ids = words(text, add_special_tokens=False)["input_ids"]
     expected = by_hand(made, words, [2, *ids[-62:], 3])
     assert end.score == pytest.approx(float(expected[1] - expected[0]), abs=1e-4)
     assert end.spans[-1, 1] == len(text)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        whole = Explainer(made, words, queries=60, long="window")(text)
+        whole = Explainer(made, words, queries=30, long="window")(text)
     assert whole.cut == 0
     assert len(whole) == n
     ids = words(text, add_special_tokens=False)["input_ids"]
@@ -234,15 +212,6 @@ def test_texts_that_are_too_long_are_cut_with_a_warning_or_explained_in_windows(
     assert alone == pytest.approx(float(few[1] - few[0]), abs=1e-4)
 
 
-def test_inputs_that_rounds_share_are_counted_once():
-    """Deletions in one window leave the others as they are, in every round."""
-    made, words = classifier("bert")
-    explainer = Explainer(made, words, long="window", method="local", progress=False)
-    e = explainer(" ".join(["a good film with a bad end"] * 12), queries="auto", max_queries=300)
-    assert e.stopped
-    assert (e.queries, e.tokens) == explainer.engine.cost[:2]
-
-
 @cases(("name", "room"), [("bert", 64), ("roberta", 64), ("gpt2", 64), ("llama", 64), ("bloom", None)])
 def test_the_context_is_what_the_position_table_allows(name, room):
     made, words = classifier(name)
@@ -251,31 +220,6 @@ def test_the_context_is_what_the_position_table_allows(name, room):
     if room:
         longest = [5] * room
         by_hand(made, words, longest)  # the model takes it
-
-
-def test_a_tokenizer_may_set_a_lower_limit():
-    made, words = classifier("bert")
-    short = copy.deepcopy(words)
-    short.model_max_length = 10
-    assert HuggingFace(made, short).context_length == 10
-
-
-def test_changed_weights_change_the_identity():
-    made, words = classifier("bert")
-    model = HuggingFace(made, words)
-    first = model.identity()
-    assert model.identity() == first == HuggingFace(*classifier("bert")).identity()
-    with torch.no_grad():
-        made.classifier.weight[0, 0] += 1.0
-    assert model.identity() != first
-    assert HuggingFace(made, words, precision="bfloat16").identity() != model.identity()
-    second = model.identity()
-    made.classifier.weight.data.mul_(2.0)  # raises no version
-    third = model.identity()
-    made.bert.pooler.activation = torch.nn.ReLU()
-    fourth = model.identity()
-    made.bert.register_forward_hook(lambda module, given, answer: answer)
-    assert len({first, second, third, fourth, model.identity()}) == 5
 
 
 @cases("name", ["llama", "bert"])
@@ -292,30 +236,6 @@ def test_the_identity_is_the_same_after_a_session(name, own):
     assert model.identity() == outside
     made.config.pad_token_id = 1
     assert model.identity() != outside
-
-
-def test_a_module_that_moves_to_another_place_changes_the_identity():
-    """Three layers, two of them one and the same: which two shows in no weight and in no description."""
-    made, words = classifier("bert")
-    one, other = made.bert.encoder.layer[0], copy.deepcopy(made.bert.encoder.layer[0])
-    with torch.no_grad():
-        other.output.dense.weight.mul_(-1.0)
-    found = []
-    for layers in ([one, other, other], [one, one, other], [one, other, one]):
-        made.bert.encoder.layer = torch.nn.ModuleList(layers)
-        found.append(HuggingFace(made, words).identity())
-        made.bert.encoder.layer[0], made.bert.encoder.layer[2] = layers[2], layers[0]
-        found.append(HuggingFace(made, words).identity())
-    assert len(set(found)) == 5  # [one, other, one] reads the same from both ends
-
-
-def test_a_changed_model_is_never_answered_from_memory():
-    made, words = classifier("bert")
-    explainer = Explainer(made, words, queries=30)
-    before = explainer(TEXT).score
-    made.classifier.weight.data.mul_(-1.0)
-    made.classifier.bias.data.mul_(-1.0)
-    assert explainer(TEXT).score == pytest.approx(-before, abs=1e-5)
 
 
 def test_a_tokenizer_of_another_model_is_refused():
@@ -343,11 +263,11 @@ def test_options_of_other_models_are_refused():
 
 def test_half_precision_is_near_and_leaves_the_weights():
     made, words = classifier("bert")
-    exact, half = (Explainer(made, words, queries=60, precision=p)(TEXT) for p in (None, "bfloat16"))
+    exact, half = (Explainer(made, words, queries=30, precision=p)(TEXT) for p in (None, "bfloat16"))
     assert exact.score != half.score
     assert exact.score == pytest.approx(half.score, abs=0.2)
     assert made.dtype == torch.float32
-    assert Explainer(made.bfloat16(), words, queries=60)(TEXT).score == pytest.approx(exact.score, abs=0.3)
+    assert Explainer(made.bfloat16(), words, queries=30)(TEXT).score == pytest.approx(exact.score, abs=0.3)
     assert made.dtype == torch.bfloat16
 
 
@@ -382,22 +302,6 @@ def test_a_tokenizer_without_offsets_still_gives_spans():
     assert e.units[-2:] == ("good", "film")
 
 
-def test_tokenizers_made_here_differ():
-    assert len({len(tokenizer(kind)) for kind in ("bert", "gpt2", "t5")}) == 3
-
-
-def test_inputs_have_names_of_their_own_also_where_all_ids_are_zero():
-    """The name is a sum over the ids: zeros must count, or inputs of different lengths would be one."""
-    zeros = {digests(np.zeros((1, planes, length), dtype=np.int32))[0] for planes in (1, 2) for length in range(1, 30)}
-    assert len(zeros) == 58
-    rng = np.random.default_rng(0)
-    inputs = rng.integers(0, 3, (5000, 1, 9)).astype(np.int32)
-    names = digests(inputs)
-    assert all(len(name) == 16 for name in names)
-    assert len(set(names)) == len(np.unique(inputs[:, 0], axis=0)) < 5000
-    assert digests(inputs[::-1].copy()) == names[::-1]
-
-
 def test_a_token_of_id_zero_is_asked_at_every_length():
     made, _ = classifier("gpt2")
     vocabulary = {"!": 0, "good": 1, "bad": 2, "[UNK]": 3}
@@ -411,15 +315,6 @@ def test_a_token_of_id_zero_is_asked_at_every_length():
     assert together.inputs == 4
     np.testing.assert_allclose(together.outputs, alone, rtol=1e-5)
     assert len(np.unique(alone[:, 0])) == 4
-
-
-def test_two_adapters_of_one_model_share_its_identity_and_notice_changes():
-    made, words = classifier("bert")
-    first, second = HuggingFace(made, words), HuggingFace(made, words)
-    before = first.identity()
-    assert second.identity() == before
-    made.classifier.weight.data.mul_(2.0)
-    assert second.identity() == first.identity() != before
 
 
 def test_answers_in_double_precision_stay_so():

@@ -5,16 +5,13 @@ import copy
 import numpy as np
 import pytest
 import torch
-from transformers import modeling_gguf_pytorch_utils
 
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
-from slalom.models import Api, Engine, Queries
-from slalom.models.huggingface.causal import CausalLM
-from slalom.models.huggingface.saved import quietly
+from slalom.models import Engine, Queries
+from slalom.models.huggingface.causal import LocalLanguageModel
 from slalom.models.prompted import Prompted
 from slalom.models.prompts import label_set
-from tests import smollm2
 from tests.cases import cases
 from tests.models.tiny_lm import LANGUAGE_MODELS, language_model, tokenizer
 
@@ -68,19 +65,26 @@ def expected(prompted, reading, keep):
     return np.array(rows)
 
 
-@cases("reuse", [True, False])
-@cases("name", LANGUAGE_MODELS)
-def test_answers_equal_plain_passes_for_every_architecture(name, reuse):
+@cases(
+    ("name", "settings"),
+    [
+        *((name, {}) for name in (*LANGUAGE_MODELS, "mamba")),
+        ("mistral", {"sliding_window": 7}),
+        ("mistral", {"sliding_window": 128}),
+    ],
+)
+def test_answers_equal_plain_passes_for_every_architecture(name, settings):
     labels = {"a": [" negative", "a"], "b": [" positive film", " positive"], "c": " positive film with"}
-    prompted = made(name, labels, reuse=reuse)
-    assert prompted.continuations.longest >= 1
-    reading = prompted.read(TEXT, "cut", None)
-    keep = subsets(len(reading.names), 40)
-    (answers,) = Engine(prompted)([Queries(reading, keep)])
-    np.testing.assert_allclose(answers.outputs[::3], expected(prompted, reading, keep[::3]), atol=1e-4)
-    packed = reuse and name != "bloom"  # its positions follow from the mask
-    assert (prompted.reuse.share < 0.6) is packed
-    assert packed or prompted.reuse.share >= 1.0
+    for reuse in (True, False):
+        prompted = made(name, labels, settings=settings, reuse=reuse)
+        reading = prompted.read(TEXT, "cut", None)
+        keep = subsets(len(reading.names), 20)
+        (answers,) = Engine(prompted)([Queries(reading, keep)])
+        np.testing.assert_allclose(answers.outputs[::7], expected(prompted, reading, keep[::7]), atol=1e-4)
+        # the positions of bloom follow from the mask, mamba has no attention, and 7 tokens are less than a prompt
+        packed = reuse and name not in ("bloom", "mamba") and settings.get("sliding_window") != 7
+        assert (prompted.reuse.share < 0.7) is packed
+        assert packed or prompted.reuse.share >= 1.0
 
 
 def test_tokens_are_counted_as_they_go_through_the_network_and_texts_share_batches():
@@ -101,40 +105,6 @@ def test_tokens_are_counted_as_they_go_through_the_network_and_texts_share_batch
     assert prompted.reuse.share == sum(computed) / engine.cost.tokens < 0.5
     for reading, keep, answer in zip(readings, keeps, answers, strict=True):
         np.testing.assert_allclose(answer.outputs[::7], expected(prompted, reading, keep[::7]), atol=1e-4)
-
-
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # of CPUs without bfloat16
-def test_half_precision_is_left_as_it_is_and_reuses_beginnings():
-    words = tokenizer("gpt2")
-    network = language_model("llama", len(words))
-    exact = Prompted(network, words, TEMPLATE, LABELS)
-    half = Prompted(language_model("llama", len(words)).to(torch.bfloat16), words, TEMPLATE, LABELS)
-    reading = exact.read(TEXT, "cut", None)
-    half.read(TEXT, "cut", None)
-    keep = subsets(len(reading.names), 30)
-    (one,), (other,) = (Engine(prompted)([Queries(reading, keep)]) for prompted in (exact, half))
-    assert np.abs(one.outputs - other.outputs).max() < 0.05 * np.abs(one.outputs).max()
-    assert half.reuse.share < 0.8
-    assert {parameter.dtype for parameter in half.model.parameters()} == {torch.bfloat16}
-
-
-@cases(("name", "settings"), [("mistral", {"sliding_window": 7}), ("mamba", {})])
-def test_models_that_cannot_be_packed_are_computed_by_plain_passes(name, settings):
-    prompted = made(name, {"a": " negative", "b": [" positive film", " positive a"]}, settings=settings)
-    reading = prompted.read(TEXT, "cut", None)
-    keep = subsets(len(reading.names), 12)
-    (answers,) = Engine(prompted)([Queries(reading, keep)])
-    np.testing.assert_allclose(answers.outputs, expected(prompted, reading, keep), atol=1e-4)
-    assert prompted.reuse.computed >= prompted.reuse.asked
-
-
-def test_a_sliding_window_that_holds_the_prompt_is_no_reason_to_compute_twice():
-    prompted = made("mistral", settings={"sliding_window": 128})
-    reading = prompted.read(TEXT, "cut", None)
-    keep = subsets(len(reading.names), 30)
-    (answers,) = Engine(prompted)([Queries(reading, keep)])
-    np.testing.assert_allclose(answers.outputs, expected(prompted, reading, keep), atol=1e-4)
-    assert prompted.reuse.share < 0.8
 
 
 @cases("kind", ["gpt2", "llama", "chat", "merging"])
@@ -177,45 +147,30 @@ def test_the_bos_token_is_there_once_where_tokenizer_or_chat_template_want_it(ki
         assert ids.count(words.bos_token_id) == int(begins or template != TEMPLATE)
 
 
-def test_chats_are_formatted_by_the_tokenizer():
-    words = tokenizer("chat")
+def test_chats_are_formatted_by_the_tokenizer_as_it_is_now():
+    words = copy.deepcopy(tokenizer("chat"))
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Review: {text}"}]
-    prompted = made("llama", kind="chat", template=messages)
-    for text in (TEXT, "x", "ends with blanks  \n"):
+    prompted = Prompted(language_model("llama", len(words)), words, messages, LABELS)
+    for text, day in ((TEXT, ""), ("ends with blanks  \n", ""), (TEXT, "30 June\n"), ("x", "1 July\n")):
+        words.chat_template = tokenizer("chat").chat_template.replace("{{ bos_token }}", "{{ bos_token }}" + day)
         reading = prompted.read(text, "cut", None)
         filled = [messages[0], {"role": "user", "content": f"Review: {text}"}]
-        whole = words.apply_chat_template(filled, add_generation_prompt=True, return_dict=False)
-        assert [*reading.before[0], *reading.planes[0], *reading.after[0]] == whole
+        string = words.apply_chat_template(filled, tokenize=False, add_generation_prompt=True)
+        assert [*reading.before[0], *reading.planes[0], *reading.after[0]] == words(string, add_special_tokens=False)[
+            "input_ids"
+        ]
         assert reading.spans[-1, 1] <= len(text.rstrip())
     assert prompted.labels.continuations == (("negative",), ("positive",)), "no space after the end of a turn"
 
 
 def test_labels_are_joined_to_the_assistants_words_as_they_would_be_written():
-    """What is scored, decoded: the tokens that go into the network, and those whose log-probabilities are taken."""
-    user = {"role": "user", "content": "Review: {text}"}
+    """The tokens that go into the network, and those whose log-probabilities are taken, decoded."""
     for begun, said in (("It is", "is negative"), ("It is ", "is negative"), ("It is:\n", "is:\nnegative")):
-        template = [user, {"role": "assistant", "content": begun}]
+        template = [{"role": "user", "content": "Review: {text}"}, {"role": "assistant", "content": begun}]
         prompted = made("llama", kind="chat", template=template)
         reading = prompted.read(TEXT, "cut", None)
-        inputs, _ = reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()
-        (ids,) = inputs[:, 0].tolist()
-        assert prompted.tokenizer.decode([*ids, *prompted.continuations.paths[0]]).endswith(f"assistant\nIt {said}")
-        api = Api("m", template, LABELS, "http://127.0.0.1:1/v1", spellings=False)
-        assert f"{begun}{api._chat_labels.continuations[0][0]}" == f"It {said}"
-
-
-def test_chat_templates_with_the_date_are_read_again_on_another_day():
-    words = copy.deepcopy(tokenizer("chat"))
-    template, messages = words.chat_template, [{"role": "user", "content": "{text} good or bad?"}]
-    words.chat_template = template.replace("{{ bos_token }}", "{{ bos_token }}30 June\n")
-    prompted = Prompted(language_model("llama", len(words)), words, messages, LABELS)
-    words.chat_template = template.replace("{{ bos_token }}", "{{ bos_token }}1 July\n")
-    reading = prompted.read("A good film.", "cut", None)
-    filled = [{"role": "user", "content": "A good film. good or bad?"}]
-    string = words.apply_chat_template(filled, tokenize=False, add_generation_prompt=True)
-    whole = words(string, add_special_tokens=False)["input_ids"]
-    assert [*reading.before[0], *reading.planes[0], *reading.after[0]] == whole
-    assert reading.names == ("A", "good", "film", ".")
+        ids = [*reading.before[0], *reading.planes[0], *reading.after[0], *prompted.continuations.paths[0]]
+        assert prompted.tokenizer.decode(ids).endswith(f"assistant\nIt {said}")
 
 
 def test_templates_that_cannot_be_used_are_refused_in_one_line():
@@ -234,7 +189,7 @@ def test_templates_that_cannot_be_used_are_refused_in_one_line():
         with pytest.raises(InputError, match=message) as refusal:
             Prompted(network, words, template, labels)
         assert "\n" not in str(refusal.value)
-    for name, wrong in {"lead": 3, "batch_tokens": -1, "max_length": "x", "chat_options": [1]}.items():
+    for name, wrong in {"lead": 3, "max_length": "x", "chat_options": [1]}.items():
         with pytest.raises(InputError, match=f"{name} must be"):
             Prompted(network, words, TEMPLATE, LABELS, **{name: wrong})
     with pytest.raises(InputError, match="AutoModelForCausalLM"):
@@ -315,19 +270,6 @@ def _window(reading, a, b):
     return part
 
 
-def test_padding_on_the_right_changes_nothing():
-    prompted = made("bloom", [" positive film", "negative"])
-    reading = prompted.read(TEXT, "cut", None)
-    keep = subsets(len(reading.names), 9, seed=1)
-    parts = [group.build()[0] for group in reading.groups(keep)]
-    longest = max(part.shape[2] for part in parts)
-    padded = [np.pad(part, ((0, 0), (0, 0), (0, longest - part.shape[2])), constant_values=-1) for part in parts]
-    with prompted.session():
-        alone = np.concatenate([prompted.collect(prompted.submit(part)) for part in parts])
-        together = prompted.collect(prompted.submit(np.concatenate(padded)))
-    np.testing.assert_allclose(alone, together, atol=1e-4)
-
-
 def test_the_model_is_left_as_it_was_and_identified_by_everything_that_matters(tmp_path):
     prompted = made("gpt2")
     network = prompted.model.train()
@@ -349,97 +291,34 @@ def test_the_model_is_left_as_it_was_and_identified_by_everything_that_matters(t
     assert len({identity, prompted.identity(), *(other.identity() for other in others)}) == 5
 
 
-@cases("method", ["gradient", "integrated-gradients", "rollout"])
-def test_methods_that_look_inside_say_that_a_prompt_is_not_for_them(method):
-    with pytest.raises(
-        InputError, match=r"looks inside a classifier .* is none .*nor is a language model with a prompt.*'joint'"
-    ):
-        Explainer(made("llama"), progress=False)("a good film", method=method)
-
-
-def test_batches_are_halved_where_memory_runs_out():
-    prompted = made("llama")
-    reading = prompted.read(TEXT, "cut", None)
-    keep = subsets(len(reading.names), 30)
-    (expected_answers,) = Engine(prompted)([Queries(reading, keep)])
-
-    def full(_, arguments, keywords):
-        if (keywords["input_ids"] if "input_ids" in keywords else arguments[0]).numel() > 300:
-            raise torch.OutOfMemoryError("out of memory")
-
-    hook = prompted.model.register_forward_pre_hook(full, with_kwargs=True)
-    (answers,) = Engine(prompted)([Queries(reading, keep)])
-    hook.remove()
-    np.testing.assert_allclose(answers.outputs, expected_answers.outputs, atol=1e-4)
-
-
-@cases(
-    ("name", "settings"),
-    [(n, {}) for n in ("llama", "gpt2", "bloom", "gemma2", "mamba")] + [("mistral", {"sliding_window": 5})],
-)
+@cases(("name", "settings"), [*((n, {}) for n in ("llama", "bloom", "gemma2", "mamba")), ("mistral", {"sliding_window": 5})])
 def test_log_probabilities_of_continuations_in_batches_equal_those_one_by_one(name, settings):
     words = tokenizer("gpt2")
-    lm = CausalLM(language_model(name, len(words), **settings), words)
+    lm = LocalLanguageModel(language_model(name, len(words), **settings), words)
     rng = np.random.default_rng(0)
     prompts = [rng.integers(1, len(words), n).tolist() for n in (1, 9, 4, 30, 2)]
     answers = [rng.integers(1, len(words), n).tolist() for n in (3, 1, 0, 5, 12)]
-    for batch_tokens in (None, 1, 60):
-        found = lm.log_probs(prompts, answers, batch_tokens=batch_tokens)
-        assert [len(part) for part in found] == [3, 1, 0, 5, 12]
-        for prompt, answer, part in zip(prompts, answers, found, strict=True):
-            assert part.sum() == pytest.approx(plain(lm.model, prompt, answer) if answer else 0.0, abs=1e-4)
-    with pytest.raises(InputError, match="at least one token"):
-        lm.log_probs([[]], [[1]])
+    each = [plain(lm.model, *pair) if pair[1] else 0.0 for pair in zip(prompts, answers, strict=True)]
+    for batch_tokens in (4096, 1, 60):
+        with torch.inference_mode():
+            logs = lm.token_log_probs(prompts, answers, batch_tokens)
+        sums = [part.sum() for part in np.split(logs.numpy(), np.cumsum([3, 1, 0, 5]))]
+        np.testing.assert_allclose(sums, each, atol=1e-4)
 
 
-def test_generation_is_greedy_and_stops_before_the_end_of_text():
+def test_an_answer_is_generated_greedily_and_ends_before_the_end_of_text():
     words = tokenizer("gpt2")
     network = language_model("llama", len(words))
-    lm, prompt = CausalLM(network, words), words("Review: a good")["input_ids"]
-    ids = list(prompt)
+    prompt, ids = "Review: a good", words("Review: a good")["input_ids"]
+    n = len(ids)
     with torch.no_grad():
         for _ in range(8):
             ids.append(int(network(torch.tensor([ids])).logits[0, -1].argmax()))
-    network.generation_config.eos_token_id = None
-    assert lm.generate(prompt, 8).tolist() == ids[len(prompt) :]
-    stop = ids[len(prompt) + 3]
-    network.generation_config.eos_token_id = stop
-    assert lm.generate(prompt, 8).tolist() == ids[len(prompt) : len(prompt) + ids[len(prompt) :].index(stop)]
-
-
-def test_the_bar_of_the_gguf_conversion_is_silenced(capfd):
-    def convert():
-        return list(modeling_gguf_pytorch_utils.tqdm([1, 2], desc="Converting"))
-
-    with quietly():
-        assert convert() == [1, 2]
-    assert capfd.readouterr().err == ""
-    assert convert() == [1, 2]
-    assert "Converting" in capfd.readouterr().err, "as it was"
-
-
-def test_smollm2_answers_as_in_a_plain_pass_and_examples_raise_the_label_share():
-    network, words = smollm2.loaded()
-    shares = {}
-    for template in ("Review: {text}\nSentiment:", FEW_SHOT):
-        prompted = Prompted(network, words, template, LABELS)
-        reading = prompted.read("A charming film.", "cut", None)
-        keep = subsets(len(reading.names), 5)
-        (answers,) = Engine(prompted)([Queries(reading, keep)])
-        whole = direct(network, words, template.replace("{text}", reading.text), [" negative", " positive"])
-        np.testing.assert_allclose(answers.outputs[0], whole, atol=1e-4)
-        np.testing.assert_allclose(answers.outputs[3:4], expected(prompted, reading, keep[3:4]), atol=1e-4)
-        shares[template] = prompted.report(answers.outputs).figures["label share"], prompted.reuse.share
-    (low, _), (high, reused) = shares.values()
-    assert low < 0.3
-    assert high > 0.8
-    assert reused < 0.6
-
-
-FEW_SHOT = (
-    "Review: a waste of two hours, dull and badly acted.\nSentiment: negative\n\n"
-    "Review: a warm and funny film with a great cast.\nSentiment: positive\n\nReview: {text}\nSentiment:"
-)
+    for stop in (None, ids[n + 3]):
+        network.generation_config.eos_token_id = stop
+        end = len(ids) if stop is None else n + ids[n:].index(stop)
+        text = words.decode(ids[n:end], skip_special_tokens=True).strip().partition("\n")[0].strip()
+        assert LocalLanguageModel(network, words).generate(prompt, 8) == text
 
 
 @cases("wrong", [None, 0.5, True, ("a", "b")])

@@ -7,8 +7,6 @@ import transformers as hf
 from tokenizers import Tokenizer, decoders, models, normalizers, trainers
 
 from slalom import Explainer
-from slalom.models import Prompted
-from tests import smollm2
 from tests.cases import cases
 from tests.models import tiny
 
@@ -27,8 +25,6 @@ def fallback_tokenizer():
 
 def explainer(kind):
     """Return an Explainer of a small model that reads bytes in its own way."""
-    if kind == "SmolLM2":
-        return Explainer(Prompted(*smollm2.loaded(), "{text} It was", {"bad": " bad", "good": " good"}))
     if kind in ("gpt2", "roberta"):
         return Explainer(*tiny.classifier(kind))
     words = fallback_tokenizer() if kind == "byte fallback" else hf.ByT5Tokenizer()
@@ -37,7 +33,7 @@ def explainer(kind):
     return Explainer(tiny.decided(hf.GPT2ForSequenceClassification(config)), words)
 
 
-@cases("kind", ["gpt2", "roberta", "byte fallback", "ByT5", "SmolLM2"])
+@cases("kind", ["gpt2", "roberta", "byte fallback", "ByT5"])
 def test_no_unit_is_a_part_of_a_character(kind):
     explain = explainer(kind)
     for unit in ("token", "type"):

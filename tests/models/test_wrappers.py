@@ -1,7 +1,6 @@
 """The contract of every way to hand over a Hugging Face model: it is explained as if the model inside had been given."""
 
 import copy
-import inspect
 
 import numpy as np
 import peft
@@ -13,7 +12,7 @@ from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Head, Queries, model_of
 from slalom.models.huggingface import HuggingFace
-from slalom.models.huggingface.wrappers import arguments, ids_by_keyword, unwrapped
+from slalom.models.huggingface.wrappers import arguments, unwrapped
 from tests.cases import cases
 from tests.models.tiny import adapted, classifier, hooks
 
@@ -152,18 +151,6 @@ def test_a_model_is_what_is_inside_of_its_wrappers(case):
     assert state(wrapped) == before
 
 
-@cases("case", [case for case in CASES if CASES[case][2].probabilistic])
-def test_label_and_probability_are_those_of_the_model_inside(case):
-    make, plain, head, _ = CASES[case]
-    given = make()
-    label, share = Explainer(*given, queries=30)(TEXT).prediction
-    words = given[0].tokenizer if isinstance(given[0], hf.Pipeline) else given[1]
-    logits = torch.from_numpy(alone(plain(), words(TEXT)["input_ids"]))
-    shares = logits.sigmoid() if head.kind == "labels" else logits.softmax(0)
-    assert label == head.labels[int(logits.argmax())]
-    assert share == pytest.approx(float(shares.max()), abs=1e-5)
-
-
 def test_the_forward_pass_goes_through_the_compiled_code():
     class Small(torch.nn.Module):
         def __init__(self):
@@ -197,18 +184,6 @@ def test_a_distributed_model_is_its_own_replica(tmp_path):
         assert Explainer(model, queries=30)(TEXT).score == Explainer(made, words, queries=30)(TEXT).score
     finally:
         torch.distributed.destroy_process_group()
-
-
-def test_prompts_of_an_adapter_take_up_positions():
-    made, words = classifier("bert")
-    settings = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=5)
-    model = HuggingFace(peft.get_peft_model(made, settings), words)
-    assert model.context_length == 59
-    text = " ".join(["a good film with a bad end"] * 12)
-    with pytest.warns(UserWarning, match="cut"):
-        e = Explainer(model, queries=30)(text)
-    assert len(e) == 57
-    assert np.isfinite(e.score)
 
 
 def test_switching_an_adapter_off_or_turning_it_down_is_noticed():
@@ -270,22 +245,9 @@ class AnyKeyword(ByKeyword):
 def test_token_ids_go_by_name_where_the_model_wants_that(kind, wrap):
     made, words = classifier("bert")
     model = HuggingFace(wrap(kind()), words)
-    assert Explainer(model, queries=30)(TEXT).score == pytest.approx(Explainer(made, words, queries=30)(TEXT).score, abs=1e-5)
-
-
-@cases(
-    ("forward", "by_keyword"),
-    [
-        (lambda input_ids, attention_mask=None: 0, False),
-        (lambda ids, mask=None: 0, False),
-        (lambda *args, **kwargs: 0, False),
-        (lambda *, input_ids: 0, True),
-        (lambda mask, input_ids: 0, True),
-        (lambda **kwargs: 0, True),
-    ],
-)
-def test_how_token_ids_are_passed(forward, by_keyword):
-    assert ids_by_keyword(dict(inspect.signature(forward).parameters)) == by_keyword
+    _, inputs = model._probe()
+    with model.session():
+        np.testing.assert_allclose(model.logits(inputs)[0], alone(made, inputs[0, 0].tolist()), atol=1e-5)
 
 
 def test_arguments_are_those_of_the_model_inside_where_a_wrapper_passes_everything_on():
@@ -351,37 +313,6 @@ def test_weights_that_are_not_loaded_are_refused():
     made.classifier.to("meta")
     with pytest.raises(InputError, match="meta device"):
         Explainer(torch.nn.DataParallel(made), words)
-
-
-def test_short_inputs_are_padded_where_the_architecture_needs_it():
-    """Funnel halves its input twice and fails below five tokens."""
-    made, words = classifier("funnel")
-    made.eval()
-    with pytest.raises(RuntimeError), torch.no_grad():
-        made(torch.tensor([[2, 5, 3]]))
-    model = HuggingFace(made, words)
-    assert model.min_length == 5
-    given = words("good", padding="max_length", max_length=5, return_tensors="pt")
-    assert words("good", return_tensors="pt")["input_ids"].shape[1] < 5
-    with torch.no_grad():
-        expected = made(**given).logits[0].numpy()
-    reading = model.read("good", "cut", None)
-    found = Engine(model)([Queries(reading, np.ones((1, len(reading.names)), dtype=bool))])[0].outputs[0]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    reading = model.read(TEXT, "cut", None)
-    long = Engine(model)([Queries(reading, np.ones((1, len(reading.names)), dtype=bool))])[0].outputs[0]
-    np.testing.assert_allclose(long, alone(made, words(TEXT)["input_ids"]), atol=1e-5)
-
-
-def test_an_input_without_words_may_be_the_only_one_that_is_too_short():
-    """With two blocks Funnel reads three tokens, but not the two that stand around a text."""
-    made, words = classifier("funnel", block_sizes=[1, 1])
-    model = HuggingFace(made, words)
-    assert (model.min_length, model.takes_empty) == (4, True)
-    empty = Engine(model)([Queries(model.read("good", "cut", None), np.zeros((1, 1), dtype=bool))])[0].outputs[0]
-    with torch.no_grad():
-        given = words("", padding="max_length", max_length=4, return_tensors="pt")
-        np.testing.assert_allclose(empty, made.eval()(**given).logits[0].numpy(), atol=1e-5)
 
 
 class AtLeastThree(torch.nn.Module):

@@ -18,7 +18,7 @@ from slalom.core.checks import Floats
 from slalom.models.base import Model, Reading
 from slalom.models.encoder import Encoder, Singles
 from slalom.models.head import Head
-from slalom.models.huggingface.reading import TokenReading, fitted_reading
+from slalom.models.huggingface.reading import TokenReading
 from slalom.models.readable import readable
 from slalom.threads import one_blas_thread, threads_here
 
@@ -63,7 +63,7 @@ class Bundled(Model):
         places = np.array(encoding.offsets[1:end], dtype=np.int64).reshape(-1, 2)
         room = int(self.encoder.config["max_position_embeddings"]) - 2
         ids, unknown = np.array([encoding.ids], dtype=np.int32), self.tokenizer.token_to_id("[UNK]")
-        return fitted_reading(text, ids, 1, end, places, room, long, self._token_name, unknown=unknown)
+        return TokenReading(text, ids, (1, end), places, room, long, self._token_name, unknown=unknown)
 
     def _token_name(self, token_id: int, covered: str) -> str:
         return str(self.tokenizer.id_to_token(token_id)) or covered

@@ -9,7 +9,6 @@ background of the explanation, and only tokens of the text are removed. A token 
 belongs to the text where the template's characters in it are spaces only, else to the template.
 """
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -21,17 +20,15 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from slalom.core.checks import Floats, whole_number
-from slalom.errors import InputError, SlalomError
+from slalom.errors import InputError
 from slalom.models.base import PADDING, Report
 from slalom.models.head import Head
-from slalom.models.huggingface.causal import CausalLM
-from slalom.models.huggingface.continuations import Continuations, label_share
+from slalom.models.huggingface.causal import LocalLanguageModel
+from slalom.models.huggingface.continuations import Continuations
 from slalom.models.huggingface.fingerprint import identity_of
-from slalom.models.huggingface.module import TorchModel, memory_errors
-from slalom.models.huggingface.reading import TokenReading, aligned_spans
-from slalom.models.huggingface.staging import Transfer, to_host
+from slalom.models.huggingface.module import TorchModel, Transfer, to_host
+from slalom.models.huggingface.reading import TokenReading
 from slalom.models.prompts import LOW_SHARE, PLACE, LabelSet, Message, Template, label_set
-from slalom.models.readable import readable
 
 _PROBE = "a good film, but not a great one"
 _MARKER = "TEXTGOESHERE"
@@ -39,12 +36,7 @@ _PASSES = 4  # a batch of the engine has the tokens of as many passes, those of 
 
 
 class Reuse(NamedTuple):
-    """How many tokens went through the network.
-
-    Attributes:
-        asked: Tokens of all prompts that were asked.
-        computed: Tokens that were computed, those of multi-token labels and padding included.
-    """
+    """Tokens of all prompts that were asked, and those that were computed (labels of several tokens and padding included)."""
 
     asked: int
     computed: int
@@ -83,7 +75,6 @@ class Prompted(TorchModel):
         bos: Whether the prompt begins with the tokenizer's bos token. Default: where the tokenizer adds it, or its chat
             template does; in a chat, where the chat template does.
         reuse: Whether beginnings that prompts share are computed once. Where the model does not support it, they are not.
-        batch_tokens: Tokens per batch. Default: chosen by device and memory.
         name: What to call the model. Default: the name of its class.
         max_length: Tokens per prompt at most. Default: the tokenizer's `model_max_length`. The model's own limit always holds.
         chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
@@ -117,7 +108,6 @@ class Prompted(TorchModel):
         lead: str | None = None,
         bos: bool | None = None,
         reuse: bool = True,
-        batch_tokens: int | None = None,
         name: str | None = None,
         max_length: int | None = None,
         chat_options: Mapping[str, Any] | None = None,
@@ -131,17 +121,18 @@ class Prompted(TorchModel):
             raise InputError(f"lead must be a string; got {type(lead).__name__}")
         if max_length is not None:
             max_length = whole_number("max_length", max_length, 1)
-        if batch_tokens is not None:
-            batch_tokens = whole_number("batch_tokens", batch_tokens, 1)
         super().__init__(model, tokenizer, name, max_length)
         self.template, self._bos = Template(template), bos
         self.labels = label_set(labels, self.template.lead if lead is None else lead, spellings)
-        self.lm = CausalLM(model, tokenizer, chat_options)
+        self.lm = LocalLanguageModel(model, tokenizer, chat_options)
         self._asked, self._reuses, self._template_tokens = 0, reuse, 0
         self.continuations = Continuations(self.labels, self._paths())
         self.head = Head("classes", self.labels.names)
-        self.batch_tokens = batch_tokens or self._tokens_that_fit()
-        self._ask_about_a_short_text()
+        reading = self.read(_PROBE, "cut", None)
+        (group,) = reading.groups(np.ones((1, len(reading.names)), dtype=bool))
+        with self.session():
+            self.collect(self.submit(group.build()[0]))  # fails here where the model cannot answer
+        self._template_tokens = reading.before.shape[1]
         self._asked = self.lm.computed = 0
 
     @property
@@ -150,19 +141,6 @@ class Prompted(TorchModel):
         return Reuse(self._asked, self.lm.computed)
 
     # Reading
-
-    def _encode(self, string: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the tokens of a string and where they are in it, without special tokens around them."""
-        fast = self.tokenizer.is_fast
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with readable(string):
-                encoding = self.tokenizer(
-                    string, add_special_tokens=False, return_offsets_mapping=fast, truncation=False, verbose=False
-                )
-        ids = list(encoding["input_ids"])
-        spans = encoding["offset_mapping"] if fast else aligned_spans(string, ids, self.tokenizer)
-        return ids, [(int(a), int(b)) for a, b in spans]
 
     @cached_property
     def _begins_with_bos(self) -> bool:
@@ -185,72 +163,52 @@ class Prompted(TorchModel):
         if isinstance(content, str):
             start = content.index(PLACE)
             return _Prompt(content.replace(PLACE, text), start, start + len(text), 0)
+        before, place, after = self._rendered(_MARKER).partition(_MARKER)
+        if not place or _MARKER in after:
+            raise InputError("the tokenizer's chat template must contain every message once; give a string as the template")
         string = self._rendered(text)
-        before, after = self._chat_frame
-        if not (string.startswith(before) and string.endswith(after)):  # a template may contain the date
-            del self._chat_frame
-            before, after = self._chat_frame
-        middle = string[len(before) : len(string) - len(after)]
-        fits = len(string) >= len(before) + len(after) and string.startswith(before) and string.endswith(after)
-        if not fits or (middle != text and middle.strip() != text.strip()):
+        middle = string.removeprefix(before).removesuffix(after)
+        if before + middle + after != string or (middle != text and middle.strip() != text.strip()):
             raise InputError(
                 f"the tokenizer's chat template changes the text {text[:40]!r}; give the template as a string instead"
             )
         return _Prompt(string, len(before), len(before) + len(middle), text.index(middle) if middle in text else 0)
-
-    @cached_property
-    def _chat_frame(self) -> tuple[str, str]:
-        """What the chat template puts before and after a text."""
-        marker = _MARKER
-        while marker in str(self.template.content):
-            marker += "X"
-        before, found, after = self._rendered(marker).partition(marker)
-        if not found or marker in after:
-            raise InputError("the tokenizer's chat template must contain every message once; give a string as the template")
-        return before, after
 
     def _rendered(self, text: str) -> str:
         """Return the chat with a text in its place, as the tokenizer formats it."""
         messages: Any = self.template.fill(text)
         return self.lm.chat(messages)
 
-    def _tokenised(self, prompt: _Prompt) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the tokens of a prompt, with the bos token where there is one, and where they are in its string."""
-        ids, spans = self._encode(prompt.string)
-        if self._begins_with_bos and ids[:1] != [self.tokenizer.bos_token_id]:
-            ids, spans = [self.tokenizer.bos_token_id, *ids], [(0, 0), *spans]
-        return ids, spans
-
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
         prompt = self._prompt(text)
-        ids, found = self._tokenised(prompt)
-        chosen = [i for i, span in enumerate(found) if _is_text(prompt, *span)]
-        first = chosen[0] if chosen else sum(b <= prompt.start for _, b in found)
+        encoding, covered = self._encode(prompt.string, add_special_tokens=False)
+        ids = list(encoding["input_ids"])
+        if self._begins_with_bos and ids[:1] != [self.tokenizer.bos_token_id]:
+            ids, covered = [self.tokenizer.bos_token_id, *ids], [(0, 0), *covered]
+        chosen = [i for i, span in enumerate(covered) if _is_text(prompt, *span)]
+        first = chosen[0] if chosen else sum(b <= prompt.start for _, b in covered)
         end = chosen[-1] + 1 if chosen else first
         table = np.array([ids], dtype=np.int32)
-        places = np.array(found, dtype=np.int64).reshape(-1, 2)[first:end]
+        places = np.array(covered, dtype=np.int64).reshape(-1, 2)[first:end]
         places = np.clip(places - prompt.start, 0, prompt.end - prompt.start) + prompt.skipped
-        return self._fitted(
-            text, table, first, end, places, long, self.continuations.longest, "which the template and the labels fill"
-        )
+        full = "which the template and the labels fill"
+        return self._fitted(text, table, (first, end), places, long, self.continuations.longest, full)
 
     def _paths(self) -> dict[str, tuple[int, ...]]:
         """Return the tokens of every continuation, as they follow the end of the prompt."""
-        anchors = [self._prompt("a").string, "\n", ":"]
-        encoded = [self._encode(anchor)[0] for anchor in anchors]
-        unknown = self.tokenizer.unk_token_id
-        paths = {}
+        paths, unknown = {}, self.tokenizer.unk_token_id
         for spelling in (spelling for spellings in self.labels.continuations for spelling in spellings):
-            for anchor, ids in zip(anchors, encoded, strict=True):
-                whole = self._encode(anchor + spelling)[0]
-                if whole[: len(ids)] == ids and len(whole) > len(ids):  # no token covers the border
-                    paths[spelling] = tuple(whole[len(ids) :])
+            for anchor in (self._prompt("a").string, "\n", ":", ""):
+                ids, both = self._ids(anchor), self._ids(anchor + spelling)
+                if both[: len(ids)] == ids and len(both) > len(ids):  # no token covers the border
+                    paths[spelling] = tuple(both[len(ids) :])
                     break
-            else:
-                paths[spelling] = tuple(self._encode(spelling)[0])
-            if not paths[spelling] or (unknown is not None and unknown in paths[spelling]):
+            if not paths.get(spelling) or (unknown is not None and unknown in paths[spelling]):
                 raise InputError(f"the tokenizer has no tokens for the label {spelling!r}; name another one")
         return paths
+
+    def _ids(self, string: str) -> list[int]:
+        return list(self._encode(string, add_special_tokens=False)[0]["input_ids"])
 
     def identity(self) -> str:
         about = (self.template.content, self.lm.chat_options, self._begins_with_bos, self.continuations.paths)
@@ -258,19 +216,15 @@ class Prompted(TorchModel):
         return f"{identity_of(self.model)} {sha256(repr((about, owners)).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
     def report(self, outputs: Floats) -> Report:
-        shares = label_share(outputs)
+        shares = np.exp(outputs).sum(axis=1)
         mean, whole = float(shares.mean()), float(shares[0])
-        figures = {"label share": mean, "label share of the whole text": whole}
-        if mean >= LOW_SHARE:
-            return Report(figures)
-        return Report(
-            figures,
-            (
-                f"The labels get {mean:.0%} of the probability on average ({whole:.0%} for the whole text): mostly the model"
-                " would write something else, and the score compares answers that it rarely gives; add examples with their"
-                " labels to the template, or spellings of the labels.",
-            ),
+        note = (
+            f"The labels get {mean:.0%} of the probability on average ({whole:.0%} for the whole text): mostly the model"
+            " would write something else, and the score compares answers that it rarely gives; add examples with their"
+            " labels to the template, or spellings of the labels."
         )
+        figures = {"label share": mean, "label share of the whole text": whole}
+        return Report(figures, () if mean >= LOW_SHARE else (note,))
 
     # Computing
 
@@ -279,14 +233,8 @@ class Prompted(TorchModel):
 
     def submit(self, inputs: NDArray[np.int32]) -> Transfer:
         ids = inputs[:, 0]
-        lengths = (ids != PADDING).sum(axis=1)
-        try:
-            with memory_errors():
-                return to_host(self._outputs(ids, lengths))
-        except (SlalomError, MemoryError):
-            raise
-        except Exception as error:
-            raise self._failure(error, f"prompts of {ids.shape[1]} tokens, ids up to {int(ids.max())}") from error
+        with self._failures(f"prompts of {ids.shape[1]} tokens, ids up to {int(ids.max())}"):
+            return to_host(self._outputs(ids, (ids != PADDING).sum(axis=1)))
 
     def _outputs(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> torch.Tensor:
         """Return log p(label | prompt), (rows, labels), on the device."""
@@ -295,13 +243,6 @@ class Prompted(TorchModel):
         paths = self.continuations.paths * len(ids)
         logs = self.lm.token_log_probs(prompts, paths, self.batch_tokens, self._reuses)
         return self.continuations.log_probabilities(logs.view(len(ids), -1))
-
-    def _ask_about_a_short_text(self) -> None:
-        reading = self.read(_PROBE, "cut", None)
-        (group,) = reading.groups(np.ones((1, len(reading.names)), dtype=bool))
-        with self.session():
-            self.collect(self.submit(group.build()[0]))
-        self._template_tokens = reading.before.shape[1]
 
 
 def _is_text(prompt: _Prompt, a: int, b: int) -> bool:

@@ -11,7 +11,6 @@ import torch
 from experiments.tokenizers import learnt_words, new_tokenizer
 from experiments.training import ATTENTION, Labelled, train
 from slalom.models.huggingface import HuggingFace
-from slalom.models.huggingface.in_place import InPlace
 from slalom.theory import attention
 
 WORDS = ["good", "fine", "bad", "poor", "the", "film", "was", "and", "of", "story"]
@@ -52,14 +51,14 @@ def untrained(heads=3, classes=2, final=True, length=40, spread=1.0, seed=0, wor
     network = attention.AttentionClassifier(config)
     with torch.no_grad():
         network.query.weight *= spread
-    return InPlace(HuggingFace(network, tokenizer))
+    return HuggingFace(network, tokenizer).in_place()
 
 
 @functools.lru_cache
 def quiet(seed=3):
     """One head that pays no attention to [UNK]: what is left is a SLALOM of W v and q . k / sqrt(d)."""
     model = untrained(heads=1, spread=3.0, seed=seed, length=11)
-    network = model.inner.model
+    network = model.model
     look = attention.trace(model, "")
     reach = look.query[0] @ look.W_k[0] / look.W_k.shape[1] ** 0.5
     with torch.no_grad():

@@ -13,9 +13,7 @@ from safetensors.numpy import load_file  # noqa: E402
 import slalom  # noqa: E402
 from experiments.training import ATTENTION  # noqa: E402
 from slalom.errors import InputError  # noqa: E402
-from slalom.models.huggingface.in_place import InPlace  # noqa: E402
 from slalom.theory import attention  # noqa: E402
-from slalom.theory.oracle import Oracle  # noqa: E402
 from tests.cases import cases  # noqa: E402
 from tests.theory.attention.made import TEXT, WORDS, folder, trained, untrained  # noqa: E402
 
@@ -40,7 +38,7 @@ def by_hand(network, ids):
 
 @cases("final", [True, False])
 def test_the_network_is_what_the_paper_says(final):
-    network = untrained(final=final).inner.model
+    network = untrained(final=final).model
     ids = [1, 4, 7, 2, 2]
     assert np.allclose(network(torch.tensor([ids])).logits.detach().numpy(), by_hand(network, ids), atol=2e-6)
     assert (network.final is None) == (not final)
@@ -56,7 +54,7 @@ def test_the_defaults_are_the_sizes_of_the_paper():
 
 
 def test_a_text_too_long_is_cut_and_one_too_short_filled_with_unk():
-    network = untrained().inner.model
+    network = untrained().model
     ids = torch.arange(60)[None] % 12
     assert torch.equal(network(ids).logits, network(ids[:, :40]).logits)
     filled = torch.cat([ids[:, :5], torch.zeros(1, 35, dtype=torch.long)], dim=1)
@@ -66,7 +64,7 @@ def test_a_text_too_long_is_cut_and_one_too_short_filled_with_unk():
 def test_a_saved_network_is_safetensors_and_json_and_comes_back_bit_by_bit():
     path = folder()
     assert json.loads((path / "config.json").read_text())["model_type"] == "slalom-attention"
-    stored, network = load_file(path / "model.safetensors"), trained().inner.model
+    stored, network = load_file(path / "model.safetensors"), trained().model
     assert set(stored) == {"embedding.weight", "query.weight", "key.weight", "value.weight", "final"}
     assert all((part.detach().numpy() == stored[name]).all() for name, part in network.named_parameters())
 
@@ -86,7 +84,7 @@ def test_replacing_keeps_places_and_deleting_does_not():
         model = attention.load(folder(), perturbation=how)
         groups = model.read(text, "cut", None).groups(keep)
         asked[how] = {int(r): ids[0].tolist() for g in groups for r, ids in zip(g.rows, g.build()[0], strict=True)}
-    good, bad = (model.inner.tokenizer.convert_tokens_to_ids(w) for model in [trained()] for w in ("good", "bad"))
+    good, bad = (model.tokenizer.convert_tokens_to_ids(w) for model in [trained()] for w in ("good", "bad"))
     assert asked["replace"] == {0: [1, good, 0, bad], 1: [1, 0, 0, 0]}
     assert asked["delete"] == {0: [1, good, bad], 1: [1]}
 
@@ -110,17 +108,15 @@ def test_windows_replace_in_each_of_them():
     e = slalom.Explainer(trained(), long="window")
     made = e(text, queries=200)
     whole, blank = e.ask(made, np.stack([np.ones(60), np.zeros(60)]))
-    windows = [trained().inner.tokenizer.convert_tokens_to_ids(text.split()[a : a + 39]) for a in (0, 19, 21)]
-    logits = [trained().inner.model(torch.tensor([[1, *ids]])).logits[0].tolist() for ids in windows]
+    windows = [trained().tokenizer.convert_tokens_to_ids(text.split()[a : a + 39]) for a in (0, 19, 21)]
+    logits = [trained().model(torch.tensor([[1, *ids]])).logits[0].tolist() for ids in windows]
     assert whole == pytest.approx(np.mean([x[1] - x[0] for x in logits]), abs=1e-5)
     assert blank != whole
 
 
 def test_what_cannot_be_replaced_is_refused():
-    with pytest.raises(InputError, match="needs a model that reads tokens"):
-        InPlace(slalom.Explainer(Oracle({}, {}), output="log_odds").model)
     with pytest.raises(InputError, match="replacement must be a token id below 12; got 99"):
-        InPlace(trained().inner, replacement=99)
+        trained().in_place(99)
     with pytest.raises(InputError, match="perturbation must be 'replace' or 'delete'; got 'mask'"):
         attention.load(folder(), perturbation="mask")
     with pytest.raises(InputError, match="hidden size must be even"):

@@ -16,8 +16,7 @@ import torch
 from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.models import Model, Reading
-from slalom.models.huggingface import HuggingFace, TokenReading
-from slalom.models.huggingface.access import torch_classifier
+from slalom.models.huggingface import HuggingFace, TokenReading, torch_classifier
 
 
 @final

@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING, Any
 from slalom.errors import require
 
 if TYPE_CHECKING:
-    from slalom.models.huggingface.in_place import InPlace
-    from slalom.models.huggingface.model import HuggingFace
+    from slalom.models.huggingface.model import HuggingFace, torch_classifier
     from slalom.models.huggingface.reading import TokenReading
 
-__all__ = ["HuggingFace", "InPlace", "TokenReading"]
-_MODULES = {"HuggingFace": "model", "InPlace": "in_place", "TokenReading": "reading"}
+__all__ = ["HuggingFace", "TokenReading", "torch_classifier"]
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name with the module that defines it."""
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with require(name, "hf"):
-        module = import_module(f"{__name__}.{_MODULES[name]}")
-    return getattr(module, name)
+        return getattr(import_module(f"{__name__}.model"), name)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, final
 
-from slalom.errors import InputError, one_line, require
+from slalom.errors import InputError, require
 from slalom.models.adapter import Adapter, ModelOptions, instance_of
 from slalom.models.base import Model
 
@@ -102,17 +102,8 @@ class TorchAdapter(Adapter):
 def _in_torch(model: Any, options: ModelOptions) -> Model:
     """Load a saved classifier and its tokenizer, or the bundled one."""
     with require("the classifier that ships with slalom" if model is None else "a model path", "hf"):
-        import torch  # noqa: PLC0415
-
         from slalom.models.huggingface.model import HuggingFace  # noqa: PLC0415
-        from slalom.models.huggingface.saved import load_saved  # noqa: PLC0415
+        from slalom.models.huggingface.saved import load_classifier  # noqa: PLC0415
     path, name = (str(EMBEDDED), EMBEDDED_NAME) if model is None else (str(model), Path(model).name)
-    network, tokenizer, missing = load_saved(path, bool(options.trust_remote_code), dtype=torch.float32)
-    if missing:
-        raise InputError(f"{path!r} holds no sequence classifier, {missing[0]} is missing; fine-tune it first")
-    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        network = network.to(device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"the model could not be put on device {device!r}: {one_line(error)}; try device 'cpu'") from error
+    network, tokenizer = load_classifier(path, options.device, bool(options.trust_remote_code))
     return HuggingFace(network, tokenizer, options.precision, name=name)

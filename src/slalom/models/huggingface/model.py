@@ -1,20 +1,17 @@
 """Hugging Face sequence classifiers, and any torch module that turns token ids into logits.
 
 Special tokens are those that the tokenizer puts around a text. On a CPU inputs of one batch have one length, so there is no
-padding token, padding side or attention mask; only for an architecture that cannot read so few tokens is an input padded, and
-masked, to the shortest length that it can read. On a GPU, where launching a batch takes as long as thousands of tokens, inputs
+padding token, padding side or attention mask. On a GPU, where launching a batch takes as long as thousands of tokens, inputs
 of similar lengths are padded to one, if the model ignores what follows an input, by itself (decoders) or with a mask
-(encoders). The model is left as it was: weights, dtype, device, training flags, configuration.
-
-Wrappers (PEFT, torch.compile, DataParallel) are called as they are; configuration is read from the model
-inside.
+(encoders). Wrappers (PEFT, torch.compile, DataParallel) are called as they are; configuration is read from the model inside.
 """
 
+import copy
 import inspect
-import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from itertools import product
 from typing import Any, Literal, final
 
 import numpy as np
@@ -22,20 +19,19 @@ import torch
 from numpy.typing import NDArray
 from transformers import DynamicCache, PreTrainedTokenizerBase
 
-from slalom.errors import InputError, ModelError, SlalomError
-from slalom.models.base import PADDING
+from slalom.errors import InputError, ModelError
+from slalom.models.base import PADDING, Model, Reading
 from slalom.models.head import Head
 from slalom.models.huggingface.fingerprint import identity_of
-from slalom.models.huggingface.module import TorchModel, memory_errors
-from slalom.models.huggingface.reading import TokenReading, aligned_spans
-from slalom.models.huggingface.staging import Transfer, to_device, to_host
+from slalom.models.huggingface.module import TorchModel, Transfer, to_device, to_host
+from slalom.models.huggingface.reading import TokenReading
 from slalom.models.huggingface.wrappers import arguments, ids_by_keyword
-from slalom.models.readable import readable
 
 Activation = Literal["softmax", "sigmoid", "none"]
 
 _NO_PADDING = -2  # a padding token that never occurs; PADDING marks places
-_PADDED_LENGTHS = (4, 5, 6, 7, 8, 12, 16, 32, 64)  # to try where a model cannot read a short input
+_HALF_SPEED, _FULL_SPEED = 4e14, 4e13  # operations per second of a large GPU; only their order of magnitude matters
+_LAUNCH = 6e-4  # seconds that one layer takes to launch
 
 
 @final
@@ -46,7 +42,6 @@ class HuggingFace(TorchModel):
         model: A torch module that turns token ids into logits (n, classes), or a wrapper around one.
         tokenizer: Its tokenizer.
         precision: None computes in the dtype of the model, "bfloat16" under torch's autocast.
-        batch_tokens: Tokens per batch. Default: chosen by device and memory.
         name: What to call the model. Default: the name of its class.
         max_length: Tokens per input at most, including special tokens. Default: the tokenizer's `model_max_length`. The model's
             own limit always holds.
@@ -65,7 +60,6 @@ class HuggingFace(TorchModel):
         model: torch.nn.Module,
         tokenizer: PreTrainedTokenizerBase,
         precision: Literal["bfloat16"] | None = None,
-        batch_tokens: int | None = None,
         name: str | None = None,
         max_length: int | None = None,
         activation: Activation | None = None,
@@ -73,10 +67,20 @@ class HuggingFace(TorchModel):
         if precision not in (None, "bfloat16"):
             raise InputError(f"precision must be None (as the model is) or 'bfloat16'; got {precision!r}")
         super().__init__(model, tokenizer, name, max_length)
-        self.precision, self._without_packing, self._masks = precision, False, False
-        self.min_length, self.takes_empty = 0, True  # shorter inputs are padded; whether special tokens alone are an input
+        self.precision = precision
+        self.replacement: int | None = None  # of removed tokens; None: the later ones move forward
+        self.takes_empty = True  # whether special tokens alone are an input
+        self._masks = self._lends_cache = False  # how padded batches are computed
         self.head = self._head(activation)
-        self.batch_tokens = batch_tokens or self._tokens_that_fit()
+
+    def in_place(self, replacement: int | None = None) -> "HuggingFace":
+        """Return the same classifier, but tokens are replaced by another one (default: the unknown token), not removed."""
+        chosen = self.tokenizer.unk_token_id if replacement is None else replacement
+        if chosen is None or not 0 <= int(chosen) < len(self.tokenizer):
+            raise InputError(f"replacement must be a token id below {len(self.tokenizer)}; got {chosen!r}")
+        other = copy.copy(self)
+        other.replacement, other.variant = int(chosen), f"token {chosen} in place"
+        return other
 
     def _head(self, activation: Activation | None) -> Head:
         """Return what the outputs mean, from the logits of a short text and the configuration."""
@@ -98,31 +102,21 @@ class HuggingFace(TorchModel):
         return Head("score" if n == 1 else "labels" if independent else "classes", labels, probabilistic=chosen != "none")
 
     def _first_logits(self) -> torch.Tensor:
-        """Return the logits of a short text, and set how short an input may be."""
-        reading = self.read(self.probe_text, "cut", None)
-        keep = np.array([[True] * len(reading.names), [False] * len(reading.names)])
+        """Return the logits of a short text, and find out whether the model reads special tokens alone."""
+        reading, inputs = self._probe()
         with self.session():
-            logits = self._padded_logits(reading.groups(keep[:1])[0].build()[0])
+            logits = self.logits(inputs)
             if reading.empty:
                 try:
-                    self._padded_logits(reading.groups(keep[1:])[0].build()[0])
+                    self.logits(reading.groups(np.zeros((1, len(reading.names)), dtype=bool))[0].build()[0])
                 except ModelError:
                     self.takes_empty = False
         return logits
 
-    def _padded_logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
-        """Return the logits of a short input, padded as little as the model needs to read it."""
-        before = self.min_length
-        try:
-            return self.logits(inputs)
-        except ModelError as error:
-            if error.__cause__ is None or self.tokenizer.pad_token_id is None or "attention_mask" not in self._arguments:
-                raise
-            for self.min_length in _PADDED_LENGTHS:
-                with suppress(ModelError):
-                    return self.logits(inputs)
-            self.min_length = before
-            raise
+    def _probe(self) -> tuple[TokenReading, NDArray[np.int32]]:
+        """Return a short text as it is read, and the input."""
+        reading = self.read(self.probe_text, "cut", None)
+        return reading, reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()[0]
 
     @cached_property
     def _template(self) -> tuple[int, int]:
@@ -144,25 +138,15 @@ class HuggingFace(TorchModel):
         return arguments(self.model)
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
-        fast = self.tokenizer.is_fast
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with readable(text):
-                encoding = self.tokenizer(text, return_offsets_mapping=fast, truncation=False, verbose=False)
-        ids = encoding["input_ids"]
-        planes = [ids]
+        encoding, places = self._encode(text)
+        planes = [encoding["input_ids"]]
         if any(encoding.get("token_type_ids", ())):
             planes.append(encoding["token_type_ids"])
-        table = np.array(planes, dtype=np.int32).reshape(len(planes), len(ids))
+        table = np.array(planes, dtype=np.int32).reshape(len(planes), -1)
         before, after = self._template
-        end = len(ids) - after
-        tokens = ids[before:end]
-        offsets = encoding["offset_mapping"][before:end] if fast else aligned_spans(text, tokens, self.tokenizer)
-        places = np.array(offsets, dtype=np.int64).reshape(-1, 2)
-        return self._fitted(text, table, before, end, places, long)
-
-    def _takes_empty(self) -> bool:
-        return self.takes_empty
+        end = table.shape[1] - after
+        within = np.array(places, dtype=np.int64).reshape(-1, 2)[before:end]
+        return self._fitted(text, table, (before, end), within, long, empty=self.takes_empty, replacement=self.replacement)
 
     def identity(self) -> str:
         return f"{identity_of(self.model)} {self.precision} {self._template}"
@@ -188,40 +172,47 @@ class HuggingFace(TorchModel):
 
     def logits(self, inputs: NDArray[np.int32]) -> torch.Tensor:
         """Return the logits (k, n_outputs) of ids (k, planes, length), in float32 at least, on the device, asynchronously."""
-        return self._padded_on_the_right(inputs) if PADDING in inputs[:, 0, -1] else self._forward(inputs)
+        if PADDING not in inputs[:, 0, -1]:
+            return self._forward(inputs)
+        return self._padded(inputs, next(self._unused(inputs)))
 
-    def _forward(self, inputs: NDArray[np.int32], hidden: NDArray[np.bool_] | None = None) -> torch.Tensor:
-        """Return the logits of ids (k, planes, length) without PADDING; hidden (k, length): padding, masked if need be."""
-        length, device = inputs.shape[2], self.device
-        block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), device)
-        if length < self.min_length:
-            block = torch.nn.functional.pad(block, (0, self.min_length - length))
-            block[:, 0, length:] = self.tokenizer.pad_token_id
+    def _padded(self, inputs: NDArray[np.int32], filler: int) -> torch.Tensor:
+        """Return the logits of ids with PADDING on the right, in whose place the model reads a padding token."""
+        config = self._text_config
+        before, config.pad_token_id = config.pad_token_id, filler
+        try:
+            return self._forward(np.where(inputs == PADDING, np.int32(filler), inputs), inputs[:, 0] == PADDING)
+        finally:
+            config.pad_token_id = before
+
+    def _unused(self, inputs: NDArray[np.int32]) -> Iterator[int]:
+        """Yield ids of the vocabulary that do not occur in inputs."""
+        used = set(np.unique(inputs).tolist())
+        return (i for i in range(int(self._text_config.vocab_size) - 1, -1, -1) if i not in used)
+
+    def _forward(self, inputs: NDArray[np.int32], padding: NDArray[np.bool_] | None = None) -> torch.Tensor:
+        """Return the logits of ids (k, planes, length), some of which (k, length) may be padding."""
+        block = to_device(torch.from_numpy(np.ascontiguousarray(inputs)), self.device)
         ids = block[:, 0].long()
         more: dict[str, Any] = {}
         if "token_type_ids" in self._arguments and "token_type_ids" in self.tokenizer.model_input_names:
             more["token_type_ids"] = block[:, 1].long() if block.shape[1] > 1 else torch.zeros_like(ids)
         mask = self._arguments.get("attention_mask")
-        if mask is not None and (mask.default is inspect.Parameter.empty or length < self.min_length):
-            more["attention_mask"] = (torch.arange(ids.shape[1], device=device) < length).long().expand(len(ids), -1)
-        if self._masks and hidden is not None:
+        if mask is not None and mask.default is inspect.Parameter.empty:
+            more["attention_mask"] = torch.ones_like(ids)
+        if self._masks and padding is not None:
             # What is added to the attention before the softmax: of a mask of two axes transformers asks the GPU whether it
             # masks anything, and waits for all that is under way (5.22).
             number = next(p.dtype for p in self.model.parameters() if p.is_floating_point())
-            masked = to_device(torch.from_numpy(hidden[:, None, None, :]), device)
+            masked = to_device(torch.from_numpy(padding[:, None, None, :]), self.device)
             more["attention_mask"] = masked.to(number) * torch.finfo(number).min
         if "use_cache" in self._arguments:
             more["use_cache"] = False
-        if self._without_packing:
+        if self._lends_cache:
             # Without a cache transformers looks for several texts in one row, and waits for the GPU to tell (5.22).
             more["past_key_values"] = DynamicCache(config=self._text_config)
-        try:
-            with memory_errors():
-                answer = self.model(input_ids=ids, **more) if ids_by_keyword(self._arguments) else self.model(ids, **more)
-        except (SlalomError, MemoryError):
-            raise
-        except Exception as error:
-            raise self._failure(error, f"inputs of {length} tokens, ids up to {int(inputs[:, 0].max())}") from error
+        with self._failures(f"inputs of {inputs.shape[2]} tokens, ids up to {int(inputs[:, 0].max())}"):
+            answer = self.model(input_ids=ids, **more) if ids_by_keyword(self._arguments) else self.model(ids, **more)
         logits = answer if isinstance(answer, torch.Tensor) else getattr(answer, "logits", None)
         if not isinstance(logits, torch.Tensor):
             raise ModelError(
@@ -232,59 +223,50 @@ class HuggingFace(TorchModel):
 
     @cached_property
     def batch_overhead(self) -> int:  # type: ignore[override]
-        if self.device.type != "cuda" or not self._may_be_padded():
+        if self.device.type != "cuda" or not self.may_be_padded():
             return 0
-        self._without_packing = "past_key_values" in self._arguments
-        self._without_packing = self._without_packing and self._ignores_padding()
-        return self._launch_tokens(self.precision is not None)
+        weights = sum(parameter.numel() for parameter in self.model.parameters())
+        half = self.precision or next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
+        seconds_per_token = 2.0 * weights / (_HALF_SPEED if half else _FULL_SPEED)
+        launch = _LAUNCH * int(getattr(self._text_config, "num_hidden_layers", None) or 12)
+        return int(np.clip(launch / seconds_per_token, 64, 16_384))
 
-    def _may_be_padded(self) -> bool:
-        """Return whether padding changes nothing, with a mask if need be; set whether it needs one."""
-        if self._ignores_padding():
-            return True
-        self._masks = "attention_mask" in self._arguments
-        self._masks = self._masks and self._ignores_padding()
-        return self._masks
+    def may_be_padded(self) -> bool:
+        """Return whether padding changes no answer, and set the fastest way of computing in which that is so."""
+        takes_mask, takes_cache = "attention_mask" in self._arguments, "past_key_values" in self._arguments
+        for masks, lends_cache in product((False, True), (True, False)):
+            if masks <= takes_mask and lends_cache <= takes_cache:
+                self._masks, self._lends_cache = masks, lends_cache
+                if self._ignores_padding():
+                    return True
+        self._masks = self._lends_cache = False
+        return False
 
     def _ignores_padding(self) -> bool:
-        """Return whether what follows the last token of an input changes nothing, as in decoders, or in encoders with a mask.
-
-        Two inputs of one shape that differ in the padding only have equal logits then, bit by bit.
-        """
-        reading = self.read(self.probe_text, "cut", None)
-        inputs = reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()[0]
-        config = self._text_config
-        if inputs.shape[1] > 1 or self.min_length or not hasattr(config, "pad_token_id"):
+        """Return whether inputs that differ in the padding only have equal logits, bit by bit, near those without padding."""
+        _, inputs = self._probe()
+        if inputs.shape[1] > 1 or not hasattr(self._text_config, "pad_token_id"):
             return False
-        unused, hidden = self._unused(inputs), np.arange(inputs.shape[2] + 5)[None] >= inputs.shape[2]
+        longer = np.concatenate([inputs, np.full((1, 1, 5), PADDING, dtype=inputs.dtype)], axis=2)
+        unused = self._unused(inputs)
         try:
             with self.session():
                 plain = self.logits(inputs)
-                padded = []
-                for config.pad_token_id in (next(unused), next(unused)):
-                    filler = np.full((1, 1, 5), config.pad_token_id, dtype=inputs.dtype)
-                    padded.append(self._forward(np.concatenate([inputs, filler], axis=2), hidden))
+                one, other = self._padded(longer, next(unused)), self._padded(longer, next(unused))
         except (ModelError, StopIteration):
             return False
         near = 0.05 * float(plain.abs().max())  # kernels differ with the shape
-        return bool(torch.equal(*padded) and float((padded[0] - plain).abs().max()) <= near)
+        return bool(torch.equal(one, other) and float((one - plain).abs().max()) <= near)
 
-    def _padded_on_the_right(self, inputs: NDArray[np.int32]) -> torch.Tensor:
-        """Return the logits of ids with PADDING; a model without a padding token gets one that they do not contain."""
-        inputs = inputs[:, :, : int((inputs[:, 0] != PADDING).sum(axis=1).max())]
-        config, hidden = self._text_config, inputs[:, 0] == PADDING
-        before = config.pad_token_id
-        token = next(self._unused(inputs)) if before == _NO_PADDING else before
-        try:
-            config.pad_token_id = token
-            return self._forward(np.where(inputs == PADDING, np.int32(token), inputs), hidden)
-        finally:
-            config.pad_token_id = before
 
-    def _unused(self, inputs: NDArray[np.int32]) -> Iterator[int]:
-        """Yield ids of the vocabulary that do not occur in inputs."""
-        used = set(np.unique(inputs).tolist())
-        return (i for i in range(int(self._text_config.vocab_size) - 1, -1, -1) if i not in used)
+def torch_classifier(model: Model, reading: Reading, feature: str) -> tuple[HuggingFace, TokenReading] | None:
+    """Return the torch classifier that computes, and a text as it reads it in one pass, for what looks inside of it."""
+    inner, tokens = model.unwrap(reading)
+    if not isinstance(inner, HuggingFace) or not isinstance(tokens, TokenReading):
+        return None
+    if len(tokens.windows) > 1:
+        raise InputError(f'{feature} looks at one pass, this text is read in {len(tokens.windows)} windows; use long="cut"')
+    return inner, tokens
 
 
 def _default_activation(problem: str | None, n: int) -> Activation:

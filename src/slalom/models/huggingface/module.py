@@ -4,10 +4,11 @@ The module is left as it was: weights, dtype, device, training flags, configurat
 modules (4 or 8 bits) work as they are.
 """
 
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -15,18 +16,45 @@ from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from slalom.errors import InputError, ModelError
+from slalom.errors import InputError, ModelError, SlalomError
 from slalom.models.base import Model
-from slalom.models.huggingface.reading import TokenReading, fitted_reading
+from slalom.models.huggingface.reading import TokenReading, aligned_spans
 from slalom.models.huggingface.saved import check_vocabulary, positions
-from slalom.models.huggingface.staging import Transfer
 from slalom.models.huggingface.wrappers import unwrapped
+from slalom.models.readable import readable
 
 _CPU_TOKENS = 4096  # per batch: what stays in the caches of a few cores
 _GPU_TOKENS = 262_144  # per batch, at most
 UNLIMITED = 10**9  # tokenizers without a limit have a larger one
-_HALF_SPEED, _FULL_SPEED = 4e14, 4e13  # operations per second of a large GPU; only their order of magnitude matters
-_LAUNCH = 6e-4  # seconds that one layer takes to launch
+_DRIVER_STAGED = 65_536  # bytes that the driver copies to its own buffer before it returns
+
+
+class Transfer(NamedTuple):
+    """A tensor on its way to host memory, and what is recorded after the copy (None: no copy was needed)."""
+
+    block: torch.Tensor
+    done: torch.cuda.Event | None
+
+    def wait(self) -> torch.Tensor:
+        """Return the tensor when the copy is complete."""
+        if self.done is not None:
+            self.done.synchronize()
+        return self.block
+
+
+def to_device(block: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return a copy of host memory on a device. On a GPU it is asynchronous, and the block may be overwritten at once."""
+    if device.type == "cuda" and block.nbytes > _DRIVER_STAGED:
+        block = block.pin_memory()
+    return block.to(device, non_blocking=device.type == "cuda")
+
+
+def to_host(block: torch.Tensor) -> Transfer:
+    """Start an asynchronous copy to host memory; requested later, it would wait for all that is queued in the meantime."""
+    if block.device.type != "cuda":
+        return Transfer(block.cpu(), None)
+    copy = block.to("cpu", non_blocking=True)
+    return Transfer(copy, torch.cuda.current_stream(block.device).record_event())
 
 
 class TorchModel(Model):
@@ -48,7 +76,6 @@ class TorchModel(Model):
 
     tokenized = True
     loader: ClassVar[str]  # the class of transformers that loads such models
-    batch_tokens: int
 
     def __init__(
         self, model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, name: str | None, max_length: int | None
@@ -67,6 +94,7 @@ class TorchModel(Model):
             )
         check_vocabulary(tokenizer, self.name)
         self.max_length = int(tokenizer.model_max_length if max_length is None else max_length)
+        self.batch_tokens = tokens_that_fit(self.base, self.device)
 
     @property
     def _config(self) -> Any:
@@ -78,14 +106,6 @@ class TorchModel(Model):
         """The part of the configuration that is about text, where there is one."""
         return None if self._config is None else self._config.get_text_config()
 
-    def _launch_tokens(self, half: bool = False) -> int:
-        """Return how many tokens a GPU could compute in the time that a batch takes to launch."""
-        weights = sum(parameter.numel() for parameter in self.model.parameters())
-        half = half or next(self.model.parameters()).dtype in (torch.float16, torch.bfloat16)
-        seconds_per_token = 2.0 * weights / (_HALF_SPEED if half else _FULL_SPEED)
-        launch = _LAUNCH * int(getattr(self._text_config, "num_hidden_layers", None) or 12)
-        return int(np.clip(launch / seconds_per_token, 64, 16_384))
-
     @cached_property
     def device(self) -> torch.device:
         """The device of the weights."""
@@ -95,37 +115,38 @@ class TorchModel(Model):
     def max_in_flight(self) -> int:
         return 16 if self.device.type == "cuda" else 1
 
-    def _tokens_that_fit(self) -> int:
-        return tokens_that_fit(self.base, self.device)
-
     @cached_property
     def context_length(self) -> int | None:
         """Number of tokens that fit into the model, including special tokens; None where there is no limit."""
-        stated = positions(self.model)
-        return min([limit for limit in (self.max_length, stated) if limit is not None and limit < UNLIMITED], default=None)
+        limits = (self.max_length, positions(self.model))
+        return min([limit for limit in limits if limit is not None and limit < UNLIMITED], default=None)
+
+    def _encode(self, text: str, **options: Any) -> tuple[Any, list[tuple[int, int]]]:
+        """Return what the tokenizer makes of a text, and where the tokens are in it."""
+        fast = self.tokenizer.is_fast
+        with warnings.catch_warnings(), readable(text):
+            warnings.simplefilter("ignore")
+            encoding = self.tokenizer(text, return_offsets_mapping=fast, truncation=False, verbose=False, **options)
+        return encoding, encoding["offset_mapping"] if fast else aligned_spans(text, encoding["input_ids"], self.tokenizer)
 
     def _fitted(
         self,
         text: str,
         table: NDArray[np.int32],
-        before: int,
-        end: int,
+        body: tuple[int, int],
         spans: NDArray[np.int64],
         long: str,
         reserved: int = 0,
         full: str = "which the special tokens fill",
+        **options: Any,
     ) -> TokenReading:
-        """Return the tokens of a text, cut or in windows where they do not fit."""
-        after = table.shape[1] - end
-        room = None if self.context_length is None else self.context_length - before - after - reserved
-        if room is not None and room < min(1, end - before):
+        """Return the tokens of a text, cut or in windows where they do not fit beside the others and those reserved."""
+        n = body[1] - body[0]
+        room = None if self.context_length is None else self.context_length - (table.shape[1] - n) - reserved
+        if room is not None and room < min(1, n):
             raise InputError(f"{self.name} has room for {self.context_length} tokens, {full}")
         left, unknown = self.tokenizer.truncation_side == "left", self.tokenizer.unk_token_id
-        return fitted_reading(text, table, before, end, spans, room, long, self._token_name, left, self._takes_empty(), unknown)
-
-    def _takes_empty(self) -> bool:
-        """Return whether an input without any token of the text is one."""
-        return True
+        return TokenReading(text, table, body, spans, room, long, self._token_name, left, unknown=unknown, **options)
 
     def _token_name(self, token_id: int, covered: str) -> str:
         """Return a name for a token that covers nothing of the text but white space."""
@@ -148,23 +169,25 @@ class TorchModel(Model):
         self.batch_tokens = max(self.batch_tokens // 2, 1)
 
     def collect(self, handle: Transfer) -> NDArray[Any]:
-        try:
+        with self._failures("a batch"):  # a GPU reports some failures late
             return np.asarray(handle.wait().numpy())
-        except RuntimeError as error:  # a GPU reports some failures late
-            raise self._failure(error, "a batch") from error
 
-    def _failure(self, error: Exception, inputs: str) -> ModelError:
-        """Return the error to raise for an error of the forward pass."""
-        kind = type(error)
-        if isinstance(error, IndexError) or "device-side assert" in str(error):
-            advice = "give it the tokenizer that it was trained with"
-        elif isinstance(error, TypeError):
-            advice = "its forward must take input_ids, and nothing else that has no default but attention_mask"
-        elif kind.__module__.startswith(("torch._dynamo", "torch._inductor")):
-            advice = "give the model as it was before torch.compile"
-        else:
-            advice = f"load it with {self.loader}, or explain a callable around it, with output="
-        return ModelError(f"{self.name} failed on {inputs}: {first_line(error)}; {advice}")
+    @contextmanager
+    def _failures(self, inputs: str) -> Iterator[None]:
+        """Turn errors of the forward pass into a ModelError with advice, or a MemoryError."""
+        try:
+            with memory_errors():
+                yield
+        except (SlalomError, MemoryError):
+            raise
+        except Exception as error:
+            if isinstance(error, IndexError) or "device-side assert" in str(error):
+                advice = "give it the tokenizer that it was trained with"
+            elif isinstance(error, TypeError):
+                advice = "its forward must take input_ids, and nothing else that has no default but attention_mask"
+            else:
+                advice = f"load it with {self.loader}, or explain a callable around it, with output="
+            raise ModelError(f"{self.name} failed on {inputs}: {first_line(error)}; {advice}") from error
 
 
 @contextmanager

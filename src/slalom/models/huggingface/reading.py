@@ -1,12 +1,14 @@
 """A text as tokens, and the inputs that removing some of them makes.
 
-keep = 1 0 1:    [CLS] good film [SEP]
+    keep = 1 0 1:    [CLS] good film [SEP]            later tokens move forward
+                     [CLS] good [UNK] film [SEP]      with a replacement they stay in their places
 
-Special tokens are in every input; the tokens between them are the atoms. Removing one moves the later ones forward.
+Special tokens are in every input; the tokens between them are the atoms.
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -23,39 +25,58 @@ _MOST_PARTS = 8  # tokens that are tried together as one character, which has fo
 
 @final
 class TokenReading(Reading):
-    """A text as a tokenizer reads it.
+    """A text as a tokenizer reads it, cut or in windows where it does not fit into the model.
 
     Args:
         text: The text.
-        names: The tokens as they are shown, (n_atoms,).
-        spans: Where they are in the text, (n_atoms, 2).
-        planes: Token ids, and token types where the tokenizer has them, (planes, n_atoms).
-        before: The special tokens before the text, (planes, k).
-        after: Those after it.
-        windows: Start and end of each part of the text that fits into the model.
-        cut: Number of tokens that were cut.
+        table: Its token ids with special tokens, and token types where the tokenizer has them, (planes, length).
+        body: Where the tokens of the text begin and end in the table.
+        spans: Where they are in the text, (n, 2).
+        room: How many of them fit; None: all.
+        long: "cut" or "window".
+        token_name: Names a token, by its id and what it covers, that covers nothing but white space.
+        cut_left: Whether a text is cut at its beginning.
         empty: Whether the model can read the special tokens alone.
         unknown: Id of the token for what the tokenizer does not know; None where there is none.
+        replacement: Id of the token in place of removed ones; None removes them.
+
+    Attributes:
+        planes: Token ids and types of the atoms, (planes, n_atoms).
+        before, after: Those of the special tokens around them.
+        windows: Start and end of each part of the text that fits into the model.
     """
 
     def __init__(
         self,
         text: str,
-        names: tuple[str, ...],
+        table: NDArray[np.int32],
+        body: tuple[int, int],
         spans: NDArray[np.int64],
-        planes: NDArray[np.int32],
-        before: NDArray[np.int32],
-        after: NDArray[np.int32],
-        windows: list[tuple[int, int]],
-        cut: int,
-        empty: bool,
+        room: int | None,
+        long: str,
+        token_name: Callable[[int, str], str],
+        cut_left: bool = False,
+        empty: bool = True,
         unknown: int | None = None,
+        replacement: int | None = None,
     ) -> None:
-        self.text, self.names, self.spans, self.cut = text, names, spans, cut
-        self.planes, self.before, self.after, self.windows = planes, before, after, windows
-        self.types = planes[0].astype(np.int64)
-        self.empty = empty and before.shape[1] + after.shape[1] > 0
-        n_unknown, n = int((self.types == unknown).sum()), len(names)
+        (start, end), self.text, self.cut, self.replacement = body, text, 0, replacement
+        self.before, self.after, self.planes, self.spans = table[:, :start], table[:, end:], table[:, start:end], spans
+        n = end - start
+        self.windows = [(0, n)]
+        if room is not None and n > room and long == "window":
+            self.windows = [(a, a + room) for a in (*range(0, n - room, max(room // 2, 1)), n - room)]
+        elif room is not None and n > room:
+            kept = slice(n - room, n) if cut_left else slice(0, room)
+            self.cut, n, self.windows = n - room, room, [(0, room)]
+            self.planes, self.spans = self.planes[:, kept], spans[kept]
+        self.types = self.planes[0].astype(np.int64)
+        self.names = tuple(
+            text[a:b].strip() or token_name(token, text[a:b])
+            for (a, b), token in zip(self.spans.tolist(), self.types.tolist(), strict=True)
+        )
+        self.empty = replacement is not None or (empty and table.shape[1] > end - start)
+        n_unknown = int((self.types == unknown).sum())
         if 2 * n_unknown > n:
             self.notes = (
                 f"The tokenizer does not know {n_unknown} of the {count(n, 'token')} of this text: the model reads the same"
@@ -63,88 +84,39 @@ class TokenReading(Reading):
             )
 
     def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
-        if len(self.windows) == 1:
-            return self._window_groups(keep, 0, np.arange(len(keep)))
+        special, groups = self.before.shape[1] + self.after.shape[1], []
         needed = np.stack([keep[:, a:b].any(axis=1) for a, b in self.windows])
         needed[0] |= ~needed.any(axis=0)  # a row without any atom is in one window
-        windows = zip(self.windows, (np.flatnonzero(rows) for rows in needed), strict=True)
-        return [group for (a, b), rows in windows for group in self._window_groups(keep[rows, a:b], a, rows)]
-
-    def _window_groups(self, keep: NDArray[np.bool_], start: int, rows: NDArray[np.int64]) -> list[InputGroup]:
-        lengths = keep.sum(axis=1, dtype=np.int32)
-        groups = []
-        for length in np.unique(lengths):
-            chosen = np.flatnonzero(lengths == length)
-            total = self.before.shape[1] + int(length) + self.after.shape[1]
-            groups.append(InputGroup(rows[chosen], total, partial(self._inputs, keep, chosen, start, total)))
+        for (a, b), asked in zip(self.windows, needed, strict=True):
+            if self.replacement is not None:
+                groups.append(InputGroup(np.arange(len(keep)), special + b - a, partial(self._replaced, keep[:, a:b], a)))
+                continue
+            lengths = np.where(asked, keep[:, a:b].sum(axis=1), -1)
+            for length in np.unique(lengths[asked]).tolist():
+                rows = np.flatnonzero(lengths == length)
+                groups.append(InputGroup(rows, special + length, partial(self._removed, keep, rows, a, b)))
         return groups
 
-    def _inputs(
-        self, keep: NDArray[np.bool_], chosen: NDArray[np.int64], start: int, total: int
+    def _removed(
+        self, keep: NDArray[np.bool_], rows: NDArray[np.int64], a: int, b: int
     ) -> tuple[NDArray[np.int32], list[bytes]]:
-        """Return the token ids (k, planes, total) of the chosen rows of `keep`, all of that length, and their digests."""
-        window, k, n = self.planes[:, start : start + keep.shape[1]], len(chosen), keep.shape[1]
-        before, after = self.before.shape[1], self.after.shape[1]
-        adjacent = chosen[-1] - chosen[0] == k - 1  # needs no copy
-        rows = keep[chosen[0] : chosen[-1] + 1] if adjacent else keep[chosen]
-        places = np.flatnonzero(rows).reshape(k, total - before - after) - n * np.arange(k)[:, None]
-        inputs = np.empty((k, len(window), total), dtype=np.int32)
-        inputs[:, :, :before], inputs[:, :, total - after :] = self.before, self.after
-        for plane, ids in enumerate(window):
-            inputs[:, plane, before : total - after] = ids.take(places)
-        return inputs, digests(inputs)
+        """Return the inputs of some rows of equal length, of one window, and their digests."""
+        kept = keep[rows, a:b]
+        places = np.flatnonzero(kept).reshape(len(rows), -1) - (b - a) * np.arange(len(rows))[:, None]
+        return self._inputs(np.moveaxis(self.planes[:, a:b][:, places], 0, 1))
 
+    def _replaced(self, keep: NDArray[np.bool_], start: int) -> tuple[NDArray[np.int32], list[bytes]]:
+        window = self.planes[:, start : start + keep.shape[1]]
+        body = np.repeat(window[None], len(keep), axis=0)
+        body[:, 0] = np.where(keep, window[0], self.replacement)
+        return self._inputs(body)
 
-def fitted_reading(
-    text: str,
-    table: NDArray[np.int32],
-    before: int,
-    end: int,
-    spans: NDArray[np.int64],
-    room: int | None,
-    long: str,
-    token_name: Callable[[int, str], str],
-    cut_left: bool = False,
-    empty: bool = True,
-    unknown: int | None = None,
-) -> TokenReading:
-    """Return the tokens of a text, cut or in windows where they do not fit."""
-    n, cut, windows = end - before, 0, [(0, end - before)]
-    if room is not None and n > room:
-        if long == "window":
-            starts = [*range(0, n - room, max(room // 2, 1)), n - room]
-            windows = [(a, a + room) for a in starts]
-        else:
-            cut, n, windows = n - room, room, [(0, room)]
-            if cut_left:
-                spans, table = spans[cut:], np.delete(table, np.s_[before : before + cut], axis=1)
-                end -= cut
-    body = table[:, before : before + n]
-    names = tuple(
-        text[a:b].strip() or token_name(token, text[a:b])
-        for (a, b), token in zip(spans[:n].tolist(), body[0].tolist(), strict=True)
-    )
-    return TokenReading(text, names, spans[:n], body, table[:, :before], table[:, end:], windows, cut, empty, unknown)
-
-
-def digests(inputs: NDArray[np.int32]) -> list[bytes]:
-    """Return a key of 16 bytes for each input (k, planes, length): two sums of its ids + 1, each times a multiplier per place.
-
-    The multipliers are random 64-bit numbers, different for every shape, so two inputs collide with a probability of 2^-128 (at
-    most 2^-66, where all their differences are multiples of 2^31). Two to five times as fast as a cryptographic digest, and
-    good enough as long as collisions are not constructed on purpose.
-    """
-    ids = inputs.reshape(len(inputs), -1).astype(np.uint64)
-    ids += np.uint64(1)  # else inputs of zeros would have one key, whatever their length
-    sums = ids @ _multipliers(*inputs.shape[1:])
-    keys: list[bytes] = sums.astype("<u8").view("V16")[:, 0].tolist()
-    return keys
-
-
-@lru_cache(maxsize=4096)
-def _multipliers(planes: int, length: int) -> NDArray[np.uint64]:
-    """Return the multipliers (planes * length, 2) of a shape, the same on every machine."""
-    return np.random.PCG64([planes, length]).random_raw(2 * planes * length).reshape(-1, 2)
+    def _inputs(self, body: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[bytes]]:
+        """Return token ids (k, planes, n) with the special tokens around them, and their digests."""
+        parts = [np.broadcast_to(part, (len(body), *part.shape)) for part in (self.before, self.after)]
+        inputs = np.ascontiguousarray(np.concatenate([parts[0], body, parts[1]], axis=2), dtype=np.int32)
+        planes = bytes([inputs.shape[1]])
+        return inputs, [blake2b(row, digest_size=16, salt=planes).digest() for row in inputs]
 
 
 def aligned_spans(text: str, ids: list[int], tokenizer: "PreTrainedTokenizerBase") -> list[tuple[int, int]]:

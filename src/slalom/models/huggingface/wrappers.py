@@ -11,11 +11,6 @@ from transformers import PreTrainedModel
 
 _NAMES = ("_orig_mod", "module", "_fsdp_wrapped_module")  # torch.compile; DataParallel and similar; FSDP
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-_BY_POSITION = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.VAR_POSITIONAL,
-)
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
@@ -31,16 +26,6 @@ def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
     return model
 
 
-def virtual_tokens(model: torch.nn.Module) -> int:
-    """Return how many positions the prompts of PEFT adapters (prompt tuning, prefix tuning) take up."""
-    n, module = 0, model
-    while (inside := _inside(module)) is not None:
-        settings = getattr(module, "active_peft_config", None) if hasattr(type(module), "active_peft_config") else None
-        n += int(getattr(settings, "num_virtual_tokens", None) or 0)
-        module = inside
-    return n
-
-
 def arguments(model: torch.nn.Module) -> dict[str, inspect.Parameter]:
     """Return the parameters of `forward`; a wrapper that passes on any keyword takes those of the model inside as well."""
     try:
@@ -51,15 +36,13 @@ def arguments(model: torch.nn.Module) -> dict[str, inspect.Parameter]:
     if inside is None or all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         return parameters
     named = {name: parameter for name, parameter in parameters.items() if parameter.kind not in _ANY_NUMBER}
-    return named | {name: parameter for name, parameter in arguments(inside).items() if name not in named}
+    return arguments(inside) | named
 
 
 def ids_by_keyword(parameters: dict[str, inspect.Parameter]) -> bool:
-    """Return whether token ids must be passed as `input_ids=`, since they are not the first positional argument."""
-    positional = [name for name, parameter in parameters.items() if parameter.kind in _BY_POSITION]
-    if "input_ids" in parameters:
-        return positional[:1] != ["input_ids"]
-    return bool(parameters) and not positional
+    """Return whether token ids are passed as `input_ids=`: they are called so, or nothing has a position."""
+    by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    return "input_ids" in parameters or (bool(parameters) and all(p.kind in by_name for p in parameters.values()))
 
 
 def _inside(model: torch.nn.Module) -> torch.nn.Module | None:
