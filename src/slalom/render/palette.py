@@ -38,37 +38,21 @@ def _rgb(hexadecimal: str) -> Colour:
 @final
 @dataclass(frozen=True)
 class Theme:
-    """The colours of one theme.
-
-    Attributes:
-        name: "light" or "dark".
-        page: Behind the cards of a page.
-        paper: Behind text and charts.
-        faint: Stripes and grids.
-        line: Axes and borders.
-        ink: Main text.
-        muted: Other text.
-        positive: For the target.
-        negative: Against the target.
-        neutral: Without a direction.
-        wash: Share of the hue behind the text with the strongest score.
-        strong: Hues of our methods, in the order of the registry.
-        quiet: Lightness and saturation of all other methods.
-    """
+    """The colours of one theme."""
 
     name: str
-    page: Colour
-    paper: Colour
-    faint: Colour
-    line: Colour
-    ink: Colour
-    muted: Colour
-    positive: Colour
-    negative: Colour
-    neutral: Colour
-    wash: float
-    strong: tuple[Colour, ...]
-    quiet: tuple[float, float]
+    page: Colour  # behind the cards of a page
+    paper: Colour  # behind text and charts
+    faint: Colour  # stripes and grids
+    line: Colour  # axes and borders
+    ink: Colour  # main text
+    muted: Colour  # other text
+    positive: Colour  # for the target
+    negative: Colour  # against the target
+    neutral: Colour  # without a direction
+    strong: tuple[Colour, ...]  # of our methods, in the order of the registry
+    wash: float  # share of the hue behind the text with the strongest score
+    quiet: tuple[float, float]  # lightness and saturation of all other methods
 
     def hue(self, score: float, signed: bool = True) -> Colour:
         """Return the full colour of a score's direction."""
@@ -101,45 +85,24 @@ class Theme:
         return f"color-scheme:{self.name};" + "".join(f"--{name}:{value};" for name, value in variables.items())
 
 
-LIGHT = Theme(
-    name="light",
-    page=_rgb("f6f6f4"),
-    paper=_rgb("ffffff"),
-    faint=_rgb("eeeff0"),
-    line=_rgb("d6dade"),
-    ink=_rgb("1c2026"),
-    muted=_rgb("5d6570"),
-    positive=_rgb("2166ac"),
-    negative=_rgb("d95f02"),
-    neutral=_rgb("7651a0"),
-    wash=0.6,
-    strong=tuple(map(_rgb, ("2166ac", "d95f02", "b02a7a", "007c6c"))),
-    quiet=(0.48, 0.2),
-)
-DARK = Theme(
-    name="dark",
-    page=_rgb("121417"),
-    paper=_rgb("1a1d21"),
-    faint=_rgb("23272c"),
-    line=_rgb("3a414a"),
-    ink=_rgb("e8ebef"),
-    muted=_rgb("9ca5b0"),
-    positive=_rgb("5aa0e1"),
-    negative=_rgb("f38e3e"),
-    neutral=_rgb("b191d6"),
-    wash=0.5,
-    strong=tuple(map(_rgb, ("5aa0e1", "f38e3e", "ec7cbe", "42bea6"))),
-    quiet=(0.62, 0.22),
-)
+_NAMES = "page   paper  faint  line   ink    muted  positive negative neutral"
+_LIGHT = "f6f6f4 ffffff eeeff0 d6dade 1c2026 5d6570 2166ac   d95f02   7651a0"
+_DARK = " 121417 1a1d21 23272c 3a414a e8ebef 9ca5b0 5aa0e1   f38e3e   b191d6"
+
+
+def _theme(name: str, colours: str, more: str, wash: float, quiet: tuple[float, float]) -> Theme:
+    named = dict(zip(_NAMES.split(), map(_rgb, colours.split()), strict=True))
+    strong = (named["positive"], named["negative"], *map(_rgb, more.split()))
+    return Theme(name=name, **named, strong=strong, wash=wash, quiet=quiet)
+
+
+LIGHT = _theme("light", _LIGHT, "b02a7a 007c6c", 0.6, (0.48, 0.2))
+DARK = _theme("dark", _DARK, "ec7cbe 42bea6", 0.5, (0.62, 0.22))
 THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
 
 
 def is_ours(method: str) -> bool:
-    """Return whether a method is one of ours.
-
-    >>> is_ours("joint"), is_ours("lime")
-    (True, False)
-    """
+    """Return whether a method is one of ours."""
     return method in _OUR_NAMES
 
 
@@ -157,13 +120,9 @@ def mix(first: Colour, second: Colour, share: float) -> Colour:
 
 def contrast(first: Colour, second: Colour) -> float:
     """Return the contrast ratio of WCAG 2, 1 to 21."""
-    low, high = sorted((_luminance(first), _luminance(second)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def _luminance(colour: Colour) -> float:
-    c = np.asarray(colour)
-    return float(np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722))
+    c = np.array([first, second])
+    luminances = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
+    return float((luminances.max() + 0.05) / (luminances.min() + 0.05))
 
 
 def _bytes(colour: Colour) -> tuple[int, ...]:
@@ -171,20 +130,12 @@ def _bytes(colour: Colour) -> tuple[int, ...]:
 
 
 def hexadecimal(colour: Colour) -> str:
-    """Return a colour as CSS and terminals write it.
-
-    >>> hexadecimal((1.0, 0.5, 0.0))
-    '#ff8000'
-    """
+    """Return a colour as CSS and terminals write it."""
     return "#" + bytes(_bytes(colour)).hex()
 
 
 def strengths(scores: Floats, full: float) -> Floats:
-    """Return the colour strengths of scores (n,) in [-1, 1].
-
-    >>> strengths(np.array([1.0, -4.0]), 4.0).tolist(), strengths(np.array([0.0, 0.1]), 1.0).tolist()
-    ([0.25, -1.0], [0.0, 0.1])
-    """
+    """Return the colour strengths of scores (n,) in [-1, 1]."""
     return np.zeros_like(scores) if full == 0.0 else np.asarray(np.clip(scores / full, -1.0, 1.0))
 
 

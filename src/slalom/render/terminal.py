@@ -1,6 +1,7 @@
 """An explanation in a terminal: prediction, text in colours, strongest units, and how well it predicts the model."""
 
 import unicodedata
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom.core.checks import Floats
-from slalom.render.palette import DARK, LIGHT, Colour, hexadecimal, is_ours, mix, strengths
+from slalom.render.palette import DARK, LIGHT, hexadecimal, is_ours, mix, strengths
 from slalom.result import NORMAL_95, SCORES, Explanation, Flip
 from slalom.result.flip import sentence
 from slalom.result.plain import duration, occurrence
@@ -18,22 +19,21 @@ from slalom.result.scale import leading_score
 from slalom.result.wording import all_asked, fidelity_text, queries_text, score_of
 from slalom.text import printable
 
+_Ramp = tuple[str, ...]  # styles from weak to strong
 
-def _ramp(weak: str, strong: str) -> tuple[str, ...]:
-    """Return styles from weak to strong."""
+
+def _ramp(weak: str, strong: str) -> _Ramp:
     return weak, f"{weak} bold underline", f"black on {weak}", f"bold white on {strong}"
 
 
-def _hue(light: Colour, dark: Colour) -> tuple[str, ...]:
+def _hue(name: str) -> _Ramp:
     """Return the styles of a hue: in the middle of both themes it is readable on light and dark."""
-    return _ramp(hexadecimal(mix(light, dark, 0.5)), hexadecimal(LIGHT.text(light)))
+    light = getattr(LIGHT, name)
+    return _ramp(hexadecimal(mix(light, getattr(DARK, name), 0.5)), hexadecimal(LIGHT.text(light)))
 
 
-_FOR = _hue(LIGHT.positive, DARK.positive)
-_AGAINST = _hue(LIGHT.negative, DARK.negative)
-_NEUTRAL = _hue(LIGHT.neutral, DARK.neutral)
-# For terminals of sixteen colours.
-_FOR_16, _AGAINST_16, _NEUTRAL_16 = _ramp("cyan", "blue"), _ramp("yellow", "red"), _ramp("magenta", "magenta")
+_FOR, _AGAINST, _NEUTRAL = map(_hue, ("positive", "negative", "neutral"))
+_SIXTEEN = (_ramp("cyan", "blue"), _ramp("yellow", "red"), _ramp("magenta", "magenta"))  # for terminals of sixteen colours
 _BAR = 12  # characters of the longest bar
 _GAP = 3  # between columns
 _LEAST = 0.08  # of the full strength: weaker effects stay as they are
@@ -49,38 +49,32 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     """
     if number:
         screen.rule(f"text {number}", align="left")
-    effect, saturated = e.scores("removal"), e.saturated
     column = e.column()
     about = e.target if column is None else e.labels[column]
-    line = Text()
+    named = score_of(e, about)
+    head = Text()
     if e.prediction is not None:
         label, share = e.prediction
-        line.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
-    named = score_of(e, about)
-    line.append(f"{named}: {float(np.atleast_1d(e.score)[e.leading]):+.2f}", style="dim")
-    wide = not screen.is_terminal  # a pipe has no width: lines are not wrapped
-    text = coloured(e, effect, screen.color_system == "standard")
+        head.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
+    head.append(f"{named}: {float(np.atleast_1d(e.score)[e.leading]):+.2f}", style="dim")
+    text = coloured(e, e.scores("removal"), screen.color_system == "standard")
+    remarks = [Text(no_single_unit(e), "bold")] if e.saturated else []
     if isinstance(flip, Flip):
         for i in flip.units:
             text.stylize(_REMOVED, *e.spans[i].tolist())
-    parts = [*_answer(e), line, Text(), text, Text()]
-    found = [Text(no_single_unit(e), "bold")] if saturated else []
     if flip is not None:
-        found.append(Text(f"flip: {_harmless(sentence(e, flip) if isinstance(flip, Flip) else flip)}"))
-    for part in (*parts, *found, *([Text()] if found else [])):
-        screen.print(part, soft_wrap=wide)
-    table = _Table(e, effect, top, screen.width)
-    screen.print(table.drawn())
-    for note in _legend(e, table, named, about):
-        screen.print(Text(note, "dim"), soft_wrap=wide)
-    if e.pairs:
-        screen.print(Text(_together(e)), soft_wrap=wide)
-    screen.print(Text(quality(e)), soft_wrap=wide)
-    if e.stopped:
-        screen.print(Text(f"stopped: {e.stopped}", "dim"), soft_wrap=wide)
-    for remark in e.remarks:
-        if not (saturated and remark == no_single_unit(e)):
-            screen.print(Text(f"note: {remark}"), soft_wrap=wide)
+        remarks.append(Text(f"flip: {_harmless(sentence(e, flip) if isinstance(flip, Flip) else flip)}"))
+    table = _table(e, top, screen.width)
+    below = [Text(note, "dim") for note in _legend(e, table, named, about)]
+    below += [Text(_together(e))] if e.pairs else []
+    below.append(Text(quality(e)))
+    below += [Text(f"stopped: {e.stopped}", "dim")] if e.stopped else []
+    below += [Text(f"note: {remark}") for remark in e.remarks if not (e.saturated and remark == no_single_unit(e))]
+    for part in (*_answer(e), head, Text(), text, Text(), *remarks, *([Text()] if remarks else []), table.drawn, *below):
+        if isinstance(part, Table):
+            screen.print(part)
+        else:
+            screen.print(part, soft_wrap=not screen.is_terminal)  # a pipe has no width: lines are not wrapped
 
 
 def _together(e: Explanation) -> str:
@@ -97,12 +91,12 @@ def _answer(e: Explanation) -> list[Text]:
     """Return the question and the answer of a language model, with the part that is explained underlined."""
     if e.answer is None:
         return []
-    said = Text("answer:   ", "dim").append(_harmless(e.answer.text), "default not dim")
+    answer = Text("answer:   ", "dim").append(_harmless(e.answer.text), "default not dim")
     if not e.answer.is_whole:
         first = len("answer:   ")
-        said.stylize("bold underline", first + e.answer.start, first + e.answer.stop)
-    asked = [Text("question: ", "dim").append(_harmless(e.answer.question), "default not dim")] if e.answer.question else []
-    return [*asked, said]
+        answer.stylize("bold underline", first + e.answer.start, first + e.answer.stop)
+    question = Text("question: ", "dim").append(_harmless(e.answer.question), "default not dim")
+    return [question, answer] if e.answer.question else [answer]
 
 
 def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
@@ -111,108 +105,95 @@ def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
     An effect that is not distinguishable from zero has the weakest colour at most.
     """
     line = Text(_harmless(e.text))
-    ramps = (_FOR_16, _AGAINST_16) if sixteen else (_FOR, _AGAINST)
-    if not e.signed:
-        ramps = ((_NEUTRAL_16 if sixteen else _NEUTRAL),) * 2
-    certain = e.certain()
+    positive, negative, neutral = _SIXTEEN if sixteen else (_FOR, _AGAINST, _NEUTRAL)
+    doubtful = _uncertain(e, "removal")
     for i, share in enumerate(strengths(effect, e.full_effect()).tolist()):
         start, stop = e.spans[i].tolist()
         if abs(share) >= _LEAST and stop > start:
-            level = min(int(abs(share) * 4), 3) if certain is None or certain[i] else 0
-            line.stylize(ramps[share < 0][level], start, stop)
+            ramp = neutral if not e.signed else negative if share < 0 else positive
+            line.stylize(ramp[0 if doubtful[i] else min(int(abs(share) * 4), 3)], start, stop)
     return line
 
 
-class _Table:
-    """The strongest units, in as many columns as there is room for.
+class _Listed(NamedTuple):
+    """The table of the strongest units, and what its legend needs to know."""
+
+    drawn: Table
+    rows: int
+    shown: list[str]  # titles of the columns
+    undetermined: list[str]  # parameters without a column, as the queries determine them for no unit
+    marked: bool  # whether units that are not distinguishable from zero have a mark
+
+
+def _table(e: Explanation, top: int, width: int) -> _Listed:
+    """Return the strongest units, in as many columns as there is room for; what orders them comes first, with its bars.
 
     Value and importance are left out where they are not determined separately.
     """
+    by = leading_score(e)
+    chosen = np.argsort(-np.abs(e.scores(by)), kind="stable")[:top]
+    known = {} if e.additive else {name: e.determined(name) for name in ("value", "importance")}
+    undetermined = [name for name, which in known.items() if which is not None and not which[chosen].any()]
+    unit = "token" if e.unit == "type" else e.unit
+    names = [_short(e.units[i], max(width // 3, 12)) + occurrence(e.units, i) for i in chosen]
 
-    def __init__(self, e: Explanation, effect: Floats, top: int, width: int) -> None:
-        self.e, self.effect, self.width = e, effect, width
-        self.by = leading_score(e)
-        self.leading = e.scores(self.by)
-        self.chosen = np.argsort(-np.abs(self.leading), kind="stable")[:top]
-        self.uncertain = {name: _uncertain(e, name) for name in {self.by, "removal"}}
-        self.marked = {name for name, which in self.uncertain.items() if which[self.chosen].any()}
-        known = {} if e.additive else {name: e.determined(name) for name in ("value", "importance")}
-        self.shown: list[str] = []  # titles of the columns that fit
-        self.left_out = [name for name, which in known.items() if which is not None and not which[self.chosen].any()]
+    def columns(intervals: bool) -> list[tuple[str, list[Text]]]:
+        cells = [(_title(e), _effects(e, "removal", chosen, intervals))]
+        if by == "shapley":
+            cells.insert(0, ("Shapley", _effects(e, "shapley", chosen, intervals)))
+        cells.insert(1, ("", _bars(e, by, chosen)))
+        cells += [(name, _parameter(e, name, which, chosen)) for name, which in known.items() if name not in undetermined]
+        return cells + ([] if e.additive else [("weight", [Text(f"{e.weights[i]:.1%}") for i in chosen])])
 
-    @property
-    def errors(self) -> bool:
-        """Whether a number in the table has an interval."""
-        shown = {self.by, "removal", *(() if self.e.additive else ("value", "importance"))}
-        return not shown.isdisjoint(self.e.errors)
+    room = width - max(len(unit), *map(len, names))
+    cells = columns(intervals=True)
+    if max(len(cell) for cell in cells[0][1]) + _GAP > room:
+        cells = columns(intervals=False)
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
+    table.add_column(unit, no_wrap=True)
+    shown = list[str]()
+    for title, column in cells:  # what does not fit is left out, never cut
+        room -= _GAP + max(len(title), *(len(cell) for cell in column))
+        if shown and room < 0:
+            break
+        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+        shown.append(title)
+    for row, name in enumerate(names):
+        table.add_row(Text(name), *(column[row] for _, column in cells[: len(shown)]))
+    marked = any(_uncertain(e, name)[chosen].any() for name in {by, "removal"})
+    return _Listed(table, len(chosen), shown, undetermined, marked)
 
-    def drawn(self) -> Table:
-        """Return the table."""
-        e, chosen = self.e, self.chosen
-        name = "token" if e.unit == "type" else e.unit
-        names = [_short(e.units[i], max(self.width // 3, 12)) + occurrence(e.units, i) for i in chosen]
-        left = self.width - max(len(name), *map(len, names))
-        columns = self._columns()
-        if max(len(cell) for cell in columns[0][1]) + _GAP > left:
-            columns = self._columns(intervals=False)
-        for number, (title, cells) in enumerate(columns):  # what does not fit is left out, never cut
-            left -= _GAP + max(len(title), *(len(cell) for cell in cells))
-            if number and left < 0:
-                columns = columns[:number]
-                break
-        self.shown = [title for title, _ in columns]
-        table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
-        table.add_column(name, no_wrap=True)
-        for title, _ in columns:
-            table.add_column(title, justify="right" if title else "left", no_wrap=True)
-        for row, shown in enumerate(names):
-            table.add_row(Text(shown), *(cells[row] for _, cells in columns))
-        return table
 
-    def _columns(self, intervals: bool = True) -> list[tuple[str, list[Text]]]:
-        """Return the columns with the cells of the chosen units; what orders the table comes first, with its bars."""
-        e = self.e
-        longest = float(np.abs(self.leading).max()) or 1.0
-        styles = [(_FOR if x > 0 else _AGAINST)[0] if e.signed else _NEUTRAL[0] for x in self.leading]
-        dim = self.uncertain[self.by]
-        bars = [
-            Text("█" * round(_BAR * abs(self.leading[i]) / longest) or "▏", f"{styles[i]} dim" if dim[i] else styles[i])
-            for i in self.chosen
-        ]
-        removal = (_title(e), self._effects("removal", self.effect, intervals))
-        columns = [("Shapley", self._effects("shapley", self.leading, intervals))] if self.by == "shapley" else [removal]
-        columns += [("", bars)]
-        columns += [removal] if self.by == "shapley" else []
-        if not e.additive:
-            columns += self._parameters()
-            columns += [("weight", [Text(f"{e.weights[i]:.1%}") for i in self.chosen])]
-        return columns
+def _bars(e: Explanation, by: str, chosen: NDArray[np.int64]) -> list[Text]:
+    scores, doubtful = e.scores(by), _uncertain(e, by)
+    longest = float(np.abs(scores).max()) or 1.0
+    bars = []
+    for i in chosen:
+        style = ((_FOR if scores[i] > 0 else _AGAINST) if e.signed else _NEUTRAL)[0]
+        bars.append(Text("█" * round(_BAR * abs(scores[i]) / longest) or "▏", f"{style} dim" if doubtful[i] else style))
+    return bars
 
-    def _effects(self, name: str, effect: Floats, intervals: bool) -> list[Text]:
-        """Return the cells of removal or Shapley values, with intervals and marks where they are known."""
-        longest, errors = float(np.abs(effect).max()), self.e.standard_errors(name)
-        cells = []
-        for i in self.chosen:
-            cell = _signed(effect[i], longest)
-            cell = cell if self.e.signed else cell.removeprefix("+")
-            if intervals and errors is not None and np.isfinite(errors[i]):
-                cell += f" ± {_signed(NORMAL_95 * errors[i], longest).removeprefix('+')}"
-            marks = name in self.marked
-            uncertain = marks and self.uncertain[name][i]
-            cells.append(Text(cell + (" ?" if uncertain else "  " if marks else ""), "dim" if uncertain else ""))
-        return cells
 
-    def _parameters(self) -> list[tuple[str, list[Text]]]:
-        """Return the columns of values and importances; one that the queries determine for no unit is left out."""
-        columns = []
-        for name in ("value", "importance"):
-            if name not in self.left_out:
-                scores, errors, known = self.e.scores(name), self.e.standard_errors(name), self.e.determined(name)
-                known = np.ones(len(self.e), dtype=bool) if known is None else known
-                cells = [_interval(scores[i], None if errors is None else errors[i]) for i in self.chosen]
-                shown = [Text(cell) if known[i] else Text(_UNKNOWN, "dim") for i, cell in zip(self.chosen, cells, strict=True)]
-                columns.append((name, shown))
-        return columns
+def _effects(e: Explanation, name: str, chosen: NDArray[np.int64], intervals: bool) -> list[Text]:
+    """Return the cells of removal or Shapley values, with intervals and marks where they are known."""
+    effect, errors, doubtful = e.scores(name), e.standard_errors(name), _uncertain(e, name)
+    longest, marks, cells = float(np.abs(effect).max()), doubtful[chosen].any(), []
+    for i in chosen:
+        cell = _signed(effect[i], longest)
+        cell = cell if e.signed else cell.removeprefix("+")
+        if intervals and errors is not None and np.isfinite(errors[i]):
+            cell += f" ± {_signed(NORMAL_95 * errors[i], longest).removeprefix('+')}"
+        cells.append(Text(cell + (" ?" if doubtful[i] else "  " if marks else ""), "dim" if doubtful[i] else ""))
+    return cells
+
+
+def _parameter(e: Explanation, name: str, known: NDArray[np.bool_] | None, chosen: NDArray[np.int64]) -> list[Text]:
+    """Return the cells of values or importances."""
+    scores, errors, cells = e.scores(name), e.standard_errors(name), []
+    for i in chosen:
+        within = "" if errors is None or not np.isfinite(errors[i]) else f" ± {NORMAL_95 * errors[i]:.2f}"
+        cells.append(Text(f"{scores[i]:+.2f}{within}") if known is None or known[i] else Text(_UNKNOWN, "dim"))
+    return cells
 
 
 def _title(e: Explanation) -> str:
@@ -233,45 +214,37 @@ def _uncertain(e: Explanation, name: str) -> NDArray[np.bool_]:
     return np.zeros(len(e), dtype=bool) if certain is None else ~certain
 
 
-def _legend(e: Explanation, table: _Table, named: str, about: str) -> list[str]:
+def _legend(e: Explanation, table: _Listed, named: str, about: str) -> list[str]:
     """Return the lines below the table: what its numbers mean."""
-    n = len(table.chosen)
-    listed = f"the {n} strongest of {len(e)}; " if len(e) > n else ""
+
+    def meaning(name: str) -> str:
+        return (
+            f"{SCORES[name].label if name == 'shapley' else name}: {SCORES[name].meaning.replace('the score', f'the {named}')}"
+        )
+
+    rest = f"the {table.rows} strongest of {len(e)}; " if len(e) > table.rows else ""
     if not e.signed:
-        return [f"{listed}{e.method}: how much it counts, neither for nor against {about}"]
-    shapley = f"Shapley: {_meaning('shapley', named)}; " if e.saturated else ""
-    marks = "; ± is a 95% interval" if table.errors else ""
-    marks += "; ? is not distinguishable from zero" if table.marked else ""
-    marks += f"; their {'s and '.join(table.left_out)}s are {_UNKNOWN}" if table.left_out else ""
-    meaning = f"removal: {_meaning('removal', named)}"
-    if _title(e) == "effect":
-        meaning = f"effect: what it adds to the {named}, by {e.method}"
-    lines = [f"{listed}{shapley}{meaning}{marks}"]
-    lines += _included(e, float(np.abs(table.effect).max()))
-    meanings = "; ".join(f"{name}: {SCORES[name].meaning}" for name in ("value", "importance", "weight") if name in table.shown)
-    lines += [meanings] if meanings else []
-    return lines
+        return [f"{rest}{e.method}: how much it counts, neither for nor against {about}"]
+    listed = {"removal", *(["shapley"] if e.saturated else []), *([] if e.additive else ["value", "importance"])}
+    rest += f"{meaning('shapley')}; " if e.saturated else ""
+    rest += meaning("removal") if _title(e) == "removal" else f"effect: what it adds to the {named}, by {e.method}"
+    rest += "" if listed.isdisjoint(e.errors) else "; ± is a 95% interval"
+    rest += "; ? is not distinguishable from zero" if table.marked else ""
+    rest += f"; their {'s and '.join(table.undetermined)}s are {_UNKNOWN}" if table.undetermined else ""
+    columns = "; ".join(f"{name}: {SCORES[name].meaning}" for name in ("value", "importance", "weight") if name in table.shown)
+    return [line for line in (rest, _included(e), columns) if line]
 
 
-def _meaning(name: str, named: str) -> str:
-    """Return what a score says of a unit, where the score of the model has a name."""
-    return SCORES[name].meaning.replace("the score", f"the {named}")
-
-
-def _included(e: Explanation, strongest: float) -> list[str]:
+def _included(e: Explanation) -> str:
     """Return the line that says what of a removal is due to no word: to the length, to places."""
-    column, parts = e.column(), list[str]()
+    column, parts, strongest = e.column(), list[str](), float(np.abs(e.scores("removal")).max())
     if e.length_effect is not None:
         slope = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
         parts.append(f"{_signed(slope, strongest).removeprefix('+')} of each removal is the text getting shorter")
     if e.place_effects is not None:
         most = float(np.abs(e.place_effects if column is None else e.place_effects[:, column]).max())
         parts.append(f"up to {_signed(most, strongest)[1:]} because later words shift position")
-    return ["; ".join(parts)] if parts else []
-
-
-def _interval(centre: float, error: float | None) -> str:
-    return f"{centre:+.2f}" if error is None or not np.isfinite(error) else f"{centre:+.2f} ± {NORMAL_95 * error:.2f}"
+    return "; ".join(parts)
 
 
 def _signed(number: float, beside: float) -> str:
@@ -295,18 +268,19 @@ def _harmless(text: str) -> str:
 
 def quality(e: Explanation) -> str:
     """Return one line on how well the explanation predicts the model, and what it cost."""
-    took = f"{queries_text(e)}, {duration(e.seconds)}"
     if not e.signed:
-        return took
-    if e.fidelity.statement:
-        return f"predicts removals with {e.fidelity.statement}; {took}"
-    if any(tested.few for tested, _ in e.fidelity.known):
-        few = "too few queries were left to test it"
-        few = f"not tested, as too few of the test queries are new to {e.method}" if _is_foreign(e) else few
-        return f"fits what the model answers with R2 = {e.fit_r2:.3f}; {few}; {took}"
-    if e.fidelity.known:
-        return f"the model answers the same to all queries that test the fit; {took}"
-    if all_asked(e) and not e.merged_from:
-        return f"{fidelity_text(e)}; {took}"
-    why = fidelity_text(e) if e.merged_from else "no query was left to test it"
-    return f"fits what the model answers with R2 = {e.fit_r2:.3f}; {why}; {took}"
+        fit = ""
+    elif e.fidelity.statement:
+        fit = f"predicts removals with {e.fidelity.statement}; "
+    elif any(tested.few for tested, _ in e.fidelity.known):
+        few = f"not tested, as too few of the test queries are new to {e.method}"
+        few = few if _is_foreign(e) else "too few queries were left to test it"
+        fit = f"fits what the model answers with R2 = {e.fit_r2:.3f}; {few}; "
+    elif e.fidelity.known:
+        fit = "the model answers the same to all queries that test the fit; "
+    elif all_asked(e) and not e.merged_from:
+        fit = f"{fidelity_text(e)}; "
+    else:
+        why = fidelity_text(e) if e.merged_from else "no query was left to test it"
+        fit = f"fits what the model answers with R2 = {e.fit_r2:.3f}; {why}; "
+    return f"{fit}{queries_text(e)}, {duration(e.seconds)}"

@@ -9,13 +9,12 @@ from typing import Any, cast
 from markupsafe import Markup
 
 from slalom.errors import InputError, MissingExtra, count
-from slalom.evaluate import MEASURES, Compared, PairedComparison, Summary
+from slalom.evaluate import MEASURES, Compared, Summary
 from slalom.render.charts import measure_label, row_name
 from slalom.render.page.parts import asset, policy, style, template
 from slalom.text import printable
 
-_ARROWS = {True: "↑", False: "↓", None: ""}
-_DIRECTIONS = {True: "more is better", False: "less is better", None: "neither more nor less is better"}
+_WAYS = {True: ("↑", "more is better"), False: ("↓", "less is better"), None: ("", "neither more nor less is better")}
 _ROUNDING = 1e-12
 _PAIRED = ("near", "far")
 _MINUS, _NONE = "\N{MINUS SIGN}", "\N{EN DASH}"
@@ -36,11 +35,11 @@ def comparison_page(compared: Compared, title: str | None = None) -> str:
     """
     if not isinstance(cast(Any, compared), Compared) or not compared.records:
         raise InputError("a comparison page needs what slalom.compare returns, with at least one record")
-    rows = compared.rows
-    methods, texts = len({name for name, _ in rows}), len({record["text"] for record in compared.records})
+    methods, texts = len({name for name, _ in compared.rows}), len({record["text"] for record in compared.records})
     if title is None:
         model = compared.about.get("model")
         title = f"{count(methods, 'method')} on {count(texts, 'text')}" + (f", {model}" if model else "")
+    paired = [name for name in _PAIRED if name in compared.measures]
     look = "\n".join((style(follow_system=True), asset("compared.css")))
     return template("compared.html").render(
         title=printable(title),
@@ -48,17 +47,12 @@ def comparison_page(compared: Compared, title: str | None = None) -> str:
         style=Markup(look),
         facts=_facts(compared, texts),
         columns=[
-            {
-                "name": name,
-                "arrow": _ARROWS[MEASURES[name][0]],
-                "way": _DIRECTIONS[MEASURES[name][0]],
-                "says": MEASURES[name][1],
-            }
-            for name in compared.measures
+            {"name": name, "arrow": _WAYS[more][0], "way": _WAYS[more][1], "says": says}
+            for name, (more, says) in ((name, MEASURES[name]) for name in compared.measures)
         ],
         rows=_table(compared, texts),
-        charts=_charts(compared),
-        pairs=[pair for name in _PAIRED if name in compared.measures and (pair := _pairs(compared, name)) is not None],
+        charts=_charts(compared, paired),
+        pairs=[pair for name in paired if (pair := _pairs(compared, name)) is not None],
         skipped=[(printable(name), printable(reason)) for name, reason in compared.skipped.items()],
     )
 
@@ -75,50 +69,41 @@ def _facts(compared: Compared, texts: int) -> list[tuple[str, str]]:
 
 
 def _table(compared: Compared, texts: int) -> list[dict[str, Any]]:
-    best = {name: _best(compared, name) for name in compared.measures}
-    table = []
-    for row in compared.rows:
-        cells = []
-        for name in compared.measures:
-            summary = compared.summary(row, name)
-            mean, within = _with_interval(summary)
+    rows: list[dict[str, Any]] = [
+        {
+            "method": printable(name),
+            "budget": _NONE if budget is None else f"{budget:,}" if isinstance(budget, int) else budget,
+            "cells": [],
+        }
+        for name, budget in compared.rows
+    ]
+    for name in compared.measures:
+        summaries = [compared.summary(row, name) for row in compared.rows]
+        first = compared.best(name)
+        best = None if first is None else compared.summary(first, name).mean
+        tops = [_same(s.mean, best) for s in summaries]
+        some_better = not all(top or s.mean is None for top, s in zip(tops, summaries, strict=True))
+        for row, summary, top in zip(rows, summaries, tops, strict=True):
             few = "" if summary.n in (0, texts) else f"{summary.n} of {count(texts, 'text')}"
-            cells.append({"mean": mean, "within": within, "best": _same(summary.mean, best[name]), "few": few})
-        table.append(
-            {
-                "method": printable(row[0]),
-                "budget": _NONE if row[1] is None else row[1] if isinstance(row[1], str) else f"{row[1]:,}",
-                "cells": cells,
-            }
-        )
-    return table
-
-
-def _best(compared: Compared, measure: str) -> float | None:
-    """Return the best mean; None where all are the same, or none is better."""
-    row = compared.best(measure)
-    best = None if row is None else compared.summary(row, measure).mean
-    means = [compared.summary(row, measure).mean for row in compared.rows]
-    return None if all(mean is None or _same(mean, best) for mean in means) else best
+            mean, within = _with_interval(summary)
+            row["cells"].append({"mean": mean, "within": within, "best": top and some_better, "few": few})
+    return rows
 
 
 def _same(mean: float | None, best: float | None) -> bool:
     return mean is not None and best is not None and math.isclose(mean, best, rel_tol=_ROUNDING)
 
 
-def _charts(compared: Compared) -> list[dict[str, str]]:
+def _charts(compared: Compared, paired: list[str]) -> list[dict[str, str]]:
     """Return the figures as addresses that hold them, light and dark, and what they say; why not, where there are none."""
     try:
-        from slalom.render.figures import ComparedPlots  # noqa: PLC0415
         from slalom.render.figures.canvas import Words  # noqa: PLC0415
     except MissingExtra as error:
         return [{"missing": str(error)}]
-    measures = [name for name in _PAIRED if name in compared.measures]
     charts = []
-    for kind, options in (("profile", ()), *((f"against_{x}", (name,)) for x in ("queries", "seconds") for name in measures)):
-        draw = getattr(ComparedPlots(compared), kind)
+    for kind, options in (("profile", ()), *((f"against_{x}", (name,)) for x in ("queries", "seconds") for name in paired)):
         try:
-            light, dark = (draw(*options, theme=theme) for theme in ("light", "dark"))
+            light, dark = (getattr(compared.plot, kind)(*options, theme=theme) for theme in ("light", "dark"))
         except InputError as error:
             charts.append({"missing": printable(str(error))})
             continue
@@ -139,27 +124,21 @@ def _pairs(compared: Compared, measure: str) -> dict[str, Any] | None:
     others = compared.against(best, measure) if best is not None else {}
     if best is None or not others:
         return None
-    rows = [
-        {
-            "name": printable(row_name(compared, row)),
-            "difference": _number(paired.difference, sign=True),
-            "interval": " to ".join(_number(end, paired.high - paired.low, True) for end in (paired.low, paired.high)),
-            "p": _p(p),
-            "sure": p < 0.05,
-            "texts": _wins(paired, MEASURES[measure][0]),
-        }
-        for row, (paired, p) in others.items()
-    ]
+    rows = []
+    for row, (paired, p) in others.items():
+        wins = (paired.higher, paired.equal, paired.lower)
+        interval = (_number(end, paired.high - paired.low, True) for end in (paired.low, paired.high))
+        rows.append(
+            {
+                "name": printable(row_name(compared, row)),
+                "difference": _number(paired.difference, sign=True),
+                "interval": " to ".join(interval),
+                "p": "< 0.001" if p < 0.001 else f"{p:.3f}",
+                "sure": p < 0.05,
+                "texts": " / ".join(map(str, wins if MEASURES[measure][0] else wins[::-1])),
+            }
+        )
     return {"measure": measure_label(measure), "best": printable(row_name(compared, best)), "rows": rows}
-
-
-def _wins(paired: PairedComparison, more: bool | None) -> str:
-    better, worse = (paired.higher, paired.lower) if more else (paired.lower, paired.higher)
-    return f"{better} / {paired.equal} / {worse}"
-
-
-def _p(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _with_interval(summary: Summary) -> tuple[str, str]:
@@ -168,13 +147,13 @@ def _with_interval(summary: Summary) -> tuple[str, str]:
     >>> _with_interval(Summary(0.123456, 0.0123, 9, 0)), _with_interval(Summary(None, None, 0, 9))
     (('0.123', '0.028'), ('', ''))
     """
-    if summary.mean is None:
+    mean, half = summary.mean, summary.half_width
+    if mean is None:
         return "", ""
-    half = summary.half_width
-    if not half or half <= _ROUNDING * abs(summary.mean):
-        return f"{summary.mean:,.0f}" if summary.mean == round(summary.mean) else _number(summary.mean), ""
-    beside = max(half, abs(summary.mean) / 1000)
-    return _number(summary.mean, beside), _number(half, beside)
+    if not half or half <= _ROUNDING * abs(mean):
+        return f"{mean:,.0f}" if mean == round(mean) else _number(mean), ""
+    beside = max(half, abs(mean) / 1000)
+    return _number(mean, beside), _number(half, beside)
 
 
 def _number(number: float, beside: float | None = None, sign: bool = False) -> str:

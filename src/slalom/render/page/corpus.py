@@ -30,8 +30,8 @@ def corpus_page(summary: CorpusSummary, title: str | None = None) -> str:
 def summary_content(summary: CorpusSummary) -> dict[str, Any]:
     """Return a summary as pages need it: lists, numbers to six digits, and strings."""
     about = summary.about
-    found = [{**shortcut.to_dict(), "word": shortcut.word.to_dict()} for shortcut in summary.shortcuts]
-    if not found:
+    shortcuts = [{**shortcut.to_dict(), "word": shortcut.word.to_dict()} for shortcut in summary.shortcuts]
+    if not shortcuts:
         means = "None was found."
     elif about["gold"] is None and about["slice"] is None:
         means = "Neither true labels nor slices were given: these are only the strong and rare."
@@ -40,7 +40,7 @@ def summary_content(summary: CorpusSummary) -> dict[str, Any]:
             "Score: log odds that the model relies on it for, beyond what true labels and slices support. Look at the examples"
             " before you judge."
         )
-    return dict(_rounded({**summary.to_dict(), "shortcuts": found, "shortcuts_help": means}))
+    return dict(_rounded({**summary.to_dict(), "shortcuts": shortcuts, "shortcuts_help": means}))
 
 
 def corpus_comparison_page(comparison: CorpusComparison, title: str | None = None) -> str:
