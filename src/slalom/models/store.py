@@ -15,7 +15,6 @@ from threading import RLock
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, one_line
@@ -72,26 +71,22 @@ class AnswerStore:
     def __exit__(self, *_: object) -> None:
         self._close()
 
-    def load(self, table: Floats, keys: list[bytes], where: NDArray[np.int64]) -> bool:
-        """Fill rows of a table with the answers in the file."""
+    def load(self, keys: list[bytes], n_columns: int) -> dict[bytes, Floats]:
+        """Return those answers (n_columns,) to inputs that are in the file, by key."""
+        answers: dict[bytes, Floats] = {}
         if self._base is None:
-            return False
-        slots = dict(zip(keys, where.tolist(), strict=True))
-        any_found = False
+            return answers
         try:
             for start in range(0, len(keys), _KEYS_PER_SELECT):
                 chunk = keys[start : start + _KEYS_PER_SELECT]
-                marks = ",".join("?" * len(chunk))
-                query = f"SELECT key, outputs FROM answers WHERE model = ? AND key IN ({marks})"
+                query = f"SELECT key, outputs FROM answers WHERE model = ? AND key IN ({','.join('?' * len(chunk))})"
                 with _WORKING, closing(self._base.execute(query, [self.model_id, *chunk])) as rows:
-                    for key, packed in rows:
-                        outputs = _unpacked(key, packed, table.shape[1])
-                        if outputs is not None:
-                            table[slots[key]], any_found = outputs, True
+                    unpacked = ((key, _unpacked(key, packed, n_columns)) for key, packed in rows)
+                    answers |= {key: outputs for key, outputs in unpacked if outputs is not None}
         except _FAILURES as error:
             self._close()
             raise self._unusable(error) from error
-        return any_found
+        return answers
 
     def save(self, keys: list[bytes], outputs: Floats) -> None:
         """Write the answers of one batch: all of them or, if interrupted, none. Warns once where that fails."""
@@ -119,7 +114,12 @@ class AnswerStore:
         base = sqlite3.connect(file, timeout=self.timeout)
         try:
             base.text_factory = bytes  # what is damaged need not be UTF-8
-            self._check_schema(base)
+            (n_tables,) = base.execute("SELECT count(*) FROM sqlite_master").fetchone()  # first: another process may make ours
+            info = base.execute("PRAGMA table_info(answers)")
+            if [(name.decode(errors="replace"), key) for _, name, _, _, _, key in info] != _COLUMNS and n_tables:
+                raise InputError(
+                    f"cache must be a file that slalom made; {str(file)!r} is the SQLite file of another program; name another"
+                )
             while True:
                 try:
                     base.execute("PRAGMA journal_mode=WAL")
@@ -127,35 +127,16 @@ class AnswerStore:
                         "CREATE TABLE IF NOT EXISTS answers"
                         " (model TEXT, key BLOB, outputs BLOB, PRIMARY KEY (model, key)) WITHOUT ROWID"
                     )
-                    break
+                    base.execute("DELETE FROM answers WHERE 0")  # fails where the file may only be read
+                    base.rollback()
+                    return base
                 except sqlite3.OperationalError as error:  # SQLite does not wait where two processes make one file
                     if "locked" not in str(error) or time.monotonic() > give_up:
                         raise
                     time.sleep(0.01)
-            self._check_writable(base)
         except BaseException:
             base.close()
             raise
-        return base
-
-    def _check_schema(self, base: sqlite3.Connection) -> None:
-        (n_tables,) = base.execute("SELECT count(*) FROM sqlite_master").fetchone()  # first: another process may make ours now
-        columns = [(name.decode(errors="replace"), key) for _, name, _, _, _, key in base.execute("PRAGMA table_info(answers)")]
-        if n_tables and columns != _COLUMNS:
-            raise InputError(
-                f"cache must be a file that slalom made; {str(self.file)!r} is the SQLite file of another program; name another"
-            )
-
-    def _check_writable(self, base: sqlite3.Connection) -> None:
-        """Raise where the file cannot be written; a lock of another process is not an error yet."""
-        base.execute("PRAGMA busy_timeout=0")
-        try:
-            base.execute("DELETE FROM answers WHERE 0")  # BEGIN IMMEDIATE passes on a file that may only be read
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error):
-                raise
-        base.rollback()
-        base.execute(f"PRAGMA busy_timeout={int(1000 * self.timeout)}")
 
     def _close(self) -> None:
         base, self._base = self._base, None
