@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from itertools import groupby
 
 from slalom import Explainer
-from slalom.web.guard import Access
-from slalom.web.limits import Limits
+from slalom.web.access import Access, Limits, listen
 from slalom.web.served import Served
 from slalom.web.server import Server
-from slalom.web.sockets import listen
 from tests.waiting import DEADLINE, until
 
 TEXT = "a good film with one bad end and a great cast"

@@ -12,7 +12,7 @@ from slalom import Explainer
 from slalom.core import Joint
 from slalom.render.page.content import content
 from slalom.result import Explanation
-from slalom.web.limits import Limits
+from slalom.web.access import Limits
 from slalom.web.served import Served
 from tests.cases import cases
 from tests.web.serving import TEXT, answers, explainer, rounds, score, serving
@@ -64,10 +64,10 @@ def test_info(client):
     assert info["limits"] == {"characters": 50_000, "queries": 5_000, "keep_rows": 1_000, "seconds": 300}
     assert "joint" in [m["name"] for m in info["methods"]]
     assert not {"gradient", "attention"} & {m["name"] for m in info["methods"]}, "a callable has no inside"
-    assert {u["name"] for u in info["units"]} == {"token", "type", "word", "sentence"}
-    assert info["budgets"][0]["queries"] is None
+    assert {name for name, _ in info["units"]} == {"token", "type", "word", "sentence"}
+    assert info["budgets"][0][0] is None
     assert all(client.post("/api/ask", {"texts": [text]}).status == 200 for text in info["examples"])
-    assert client.get("/api/methods").json == client.post("/api/methods", {}).json == info["methods"]
+    assert client.get("/api/methods").json == info["methods"]
 
 
 def test_an_explanation_is_that_of_the_library(client, e):
@@ -187,7 +187,7 @@ def test_scores_before_and_after_a_flip_are_of_one_class():
     )  # fmt: skip
     served = Served("m", three, Limits())
     e = dataclasses.replace(three("a good and bad film"), label="b")
-    flip = served._flip(e)["flip"]
+    flip = json.loads(served.flip(e))["flip"]
     without = three.ask(e, [i not in flip["units"] for i in range(len(e))])
     assert (flip["score_before"], flip["score_after"]) == (e.score[0], without[0])
     served.queue.stop()

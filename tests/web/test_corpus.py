@@ -1,6 +1,5 @@
 """A corpus behind the server, over real HTTP: its summary, its texts by search, word, slice and order, and one text."""
 
-import time
 from urllib.parse import urlencode
 
 import numpy as np
@@ -18,8 +17,9 @@ from slalom.errors import InputError
 from slalom.render.page.content import content
 from slalom.text import simple_words
 from slalom.web import corpus as web_corpus
+from slalom.web.access import Limits
 from slalom.web.corpus import ServedCorpus
-from slalom.web.limits import Limits
+from tests.cases import cases
 from tests.corpus.tables import row, write
 from tests.factories import MARKUP
 from tests.waiting import until
@@ -50,21 +50,10 @@ def client(folder):
         yield started
 
 
-def asked(client, **query):
-    """One answer; a search that takes longer than a moment is not complete."""
+def texts(client, **query):
     answer = client.get(f"/api/corpus/texts?{urlencode(query)}")
     assert answer.status == 200, answer.json
     return answer.json
-
-
-def texts(client, **query):
-    """The answer that is complete."""
-
-    def complete():
-        found = asked(client, **query)
-        return found if found["complete"] else None
-
-    return until(complete)
 
 
 def numbers(client, **query):
@@ -196,7 +185,7 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("sort", ORDERS)
+@cases("sort", ORDERS)
 def test_orders(client, rows, sort):
     explained = [r for r in rows if r["status"] == "explained"]
     expected = [r["number"] for r in sorted(explained, key=lambda r: (ORDERS[sort](r), r["number"]))]
@@ -259,7 +248,7 @@ def test_texts_that_were_not_kept(tmp_path):
         assert text["effects"]["units"] == ["a", "bad", "film", "number1"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "says"),
     [
         ("sort=size", "sort must be one of number, score"),
@@ -316,7 +305,7 @@ def test_a_failed_text(client):
     assert (found["status"], found["content"], found["effects"]) == ("failed", None, None)
 
 
-@pytest.mark.parametrize(("number", "status"), [("31", 404), ("-1", 404), (str(10**30), 404), ("x", 400), ("1.5", 400)])
+@cases(("number", "status"), [("31", 404), ("-1", 404), (str(10**30), 404), ("x", 400), ("1.5", 400)])
 def test_texts_that_are_not_there(client, number, status):
     answer = client.get(f"/api/corpus/text/{number}")
     assert (answer.status, list(answer.json)) == (status, ["error"])
@@ -326,14 +315,13 @@ def test_a_long_text_is_cut(tmp_path):
     made = row(0, "bad " * 500, np.ones(500))
     with serving(corpus=(write(tmp_path / "out", [made]), {}), characters=100) as client:
         found = client.get("/api/corpus/text/0").json
-    assert (len(found["text"]), found["cut"], len(found["effects"]["units"])) == (100, True, 25)
+    assert (len(found["text"]), found["cut"], found["effects"]["pieces"][-2:]) == (100, True, [["bad", 24], [" ", None]])
 
 
 # --- a corpus that grows, and one that is damaged
 
 
 def test_a_corpus_while_it_grows(tmp_path, monkeypatch):
-    monkeypatch.setattr(web_corpus, "_FRESH", 0.0)
     monkeypatch.setattr(web_corpus, "_PAUSE", 0.0)
     made = [row(i, f"so bad {i}", [0.0, float(i), 0.0], score=float(i)) for i in range(30)]
     out = write(tmp_path / "out", made[:10], part=10)
@@ -356,28 +344,10 @@ def test_a_corpus_while_it_grows(tmp_path, monkeypatch):
         assert numbers(client, search="bad", sort="score") == [*range(29, 9, -1), *range(10)]
 
 
-def test_a_long_search_goes_on_where_it_was(tmp_path, monkeypatch):
-    """With no time for a request, each says that it is not complete; the search is made once."""
-    monkeypatch.setattr(web_corpus, "_PATIENCE", 0.03)
-    searches = []
-    plain = web_corpus.find
-    monkeypatch.setattr(web_corpus, "find", lambda *rest: (searches.append(rest), time.sleep(0.2), plain(*rest))[-1])
-    out = write(tmp_path / "out", [row(i, f"so bad {i}", [0.0, 1.0, 0.0]) for i in range(12)], part=1)
-    with serving(corpus=(out, {})) as client:
-        answers = []
-        while not answers or not answers[-1]["complete"]:
-            answers.append(asked(client, search="bad"))
-        assert texts(client, search="bad", offset=10)["matches"] == 12
-    assert len(answers) > 1
-    assert (answers[0]["read"], answers[-1]["read"], len(searches)) == (0, 12, 1)
-    assert [t["number"] for t in answers[-1]["texts"]] == list(range(12))
-
-
-@pytest.mark.parametrize("damaged", [1, 2])
-def test_a_damaged_part_is_named_and_the_rest_found(tmp_path, monkeypatch, damaged):
+def test_a_damaged_part_is_named_and_the_rest_found(tmp_path):
     """A part in the place of another is readable, and so is one with another bit: only its digest tells."""
-    monkeypatch.setattr(web_corpus, "_FRESH", 0.0)
     out = write(tmp_path / "out", [row(i, f"so bad {i}", [0.0, 1.0, 0.0]) for i in range(9)], part=3)
+    damaged = 2
     name, rest = f"parts/00000{damaged}.parquet", [i for i in range(9) if i // 3 != damaged]
     with serving(corpus=(out, {})) as client:
         assert numbers(client, search="bad") == list(range(9))  # verified once; then it is written again
@@ -387,6 +357,7 @@ def test_a_damaged_part_is_named_and_the_rest_found(tmp_path, monkeypatch, damag
             assert ([t["number"] for t in found["texts"]], found["damaged"]) == (rest, [name])
         answer = client.get(f"/api/corpus/text/{3 * damaged}")
         assert (answer.status, f"part {damaged} of the corpus is damaged" in answer.json["error"]) == (500, True)
+        client.get("/api/corpus/summary")
         state = ready(client, there=lambda found: found["state"]["error"])["state"]
         assert f"{name}' is damaged (its bytes are not those that were written)" in state["error"]
         assert str(tmp_path) not in state["error"]
@@ -418,9 +389,7 @@ def test_hostile_texts_come_back_as_they_are(tmp_path):
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize(
-    "headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Sec_Fetch_Site": "cross-site"}]
-)
+@cases("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Sec_Fetch_Site": "cross-site"}])
 def test_requests_of_other_sites_are_refused(client, headers):
     for path in ("texts?search=good", "summary", "text/1"):
         assert client.get(f"/api/corpus/{path}", **headers).status == 403

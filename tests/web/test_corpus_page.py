@@ -216,7 +216,6 @@ def test_markup_of_texts_is_text(view):
 
 
 def test_effects_without_an_explanation_while_the_corpus_grows(browser, tmp_path, monkeypatch):
-    monkeypatch.setattr(web_corpus, "_FRESH", 0.0)
     monkeypatch.setattr(web_corpus, "_PAUSE", 0.0)
     made = [row(i, f"so bad {i}", [0.5, -2.0, 0.0], score=-1.0, label="neg") for i in range(12)]
     out = write(tmp_path / "out", made[:6], part=6)
@@ -244,7 +243,6 @@ def test_effects_without_an_explanation_while_the_corpus_grows(browser, tmp_path
 
 
 def test_poorly_explained_texts_and_a_damaged_part_are_said(browser, tmp_path, monkeypatch):
-    monkeypatch.setattr(web_corpus, "_FRESH", 0.0)
     monkeypatch.setattr(web_corpus, "_PAUSE", 0.0)
     poor = {"near_r2": -1.0, "near_mse": 1.0}
     out = write(

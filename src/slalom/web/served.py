@@ -5,16 +5,14 @@ engine gives the model to a thread for half a second at a time, so that a long r
 """
 
 import json
-import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import nullcontext
-from time import perf_counter
-from typing import Any, TypeAlias, TypeVar, final
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slalom.core.checks import plain
 from slalom.errors import InputError
@@ -25,203 +23,178 @@ from slalom.render.page.content import content
 from slalom.result import Explanation
 from slalom.result.plain import duration
 from slalom.text import KINDS
-from slalom.web.limits import Limits
+from slalom.web.access import Limits
 from slalom.web.schema import Question, Subject
 from slalom.web.work import Queue, takes_long
 
 _STEP = 0.5  # seconds that a step with questions to a model should take: a cancelled text ends after it
-_MOST_ANSWERS = 100_000  # answers of the model that the engine keeps in memory
-_LOT = 16  # rows or texts of the first lot of a question
-FIRST = 50  # queries of the first round
+_MAX_ANSWERS = 100_000  # answers of the model that the engine keeps in memory
+_FEW = 16  # rows or texts of a question that must not take the last worker
+_FIRST = 50  # queries of the first round
 _SHORT = 500  # characters of a text that is not worth an estimate
 _ANNOUNCED = 15.0  # seconds of fits that a visitor is told of
 _LONG = 1.0  # seconds of fits that must not take the last worker
 _ALONE = threading.Lock()  # of methods that use global random numbers, or look inside the model
 _AGAIN = 0.05  # seconds in which a worker waits for it
 
-Result = TypeVar("Result")
-Part: TypeAlias = tuple[Any, Sequence[Any]]  # scores and decisions
+_KEY = ("text", "method", "unit", "queries", "target", "seed")  # of a recent explanation
+
+T = TypeVar("T")
+
+
+class Expected(NamedTuple):
+    """About how many seconds the fits of a text take."""
+
+    units: int
+    seconds: float
 
 
 @final
+@dataclass(eq=False)
 class Served:
-    """One model, its queue and its recent explanations.
+    """One model, its queue and its recent explanations."""
 
-    Args:
-        name: Its id in requests.
-        explainer: The explainer of the model.
-        limits: Bounds of requests.
-        code: Python code that makes the same explainer.
-        remote: Whether the model answers elsewhere, so that texts leave this server.
-    """
+    id: str  # in requests
+    explainer: Explainer
+    limits: Limits
+    code: str = "explainer = slalom.Explainer(model)"  # Python that makes the same explainer
+    remote: bool = False  # whether the model answers elsewhere, so that texts leave this server
 
-    def __init__(
-        self,
-        name: str,
-        explainer: Explainer,
-        limits: Limits,
-        code: str = "explainer = slalom.Explainer(model)",
-        remote: bool = False,
-    ) -> None:
-        self.id, self.explainer, self.limits, self.code, self.remote = name, explainer, limits, code, remote
-        explainer.engine.turn_seconds = _STEP
-        self.queue = Queue(f"slalom {name}", limits.workers, limits.waiting)
+    def __post_init__(self) -> None:
+        self.explainer.engine.turn_seconds = _STEP
+        self.queue = Queue(f"slalom {self.id}", self.limits.workers, self.limits.waiting)
         self._recent: OrderedDict[Hashable, Explanation] = OrderedDict()
         self._recent_lock = threading.Lock()
 
-    def recent(self, subject: Subject) -> Explanation | None:
-        """Return an explanation that was asked for lately; None where there is none."""
-        with self._recent_lock:
-            e = self._recent.get(_key(subject))
-            if e is not None:
-                self._recent.move_to_end(_key(subject))
-            return e
-
-    def rounds(self, subject: Subject, first: int = FIRST) -> Iterator[Step | None]:
+    def _rounds(self, subject: Subject, first: int) -> Iterator[Step | Expected | None]:
         """Explain a text in steps, or return a recent explanation in one; None while another text must end first."""
-        if (known := self.recent(subject)) is not None:
+        key = tuple(getattr(subject, name) for name in _KEY)
+        with self._recent_lock:
+            if (known := self._recent.get(key)) is not None:
+                self._recent.move_to_end(key)
+        if known is not None:
             yield Step(1, known.queries, known.queries, True, known, final=True)
             return
-        fits = self._check_units(subject, first)
+        chosen, fits = method(subject.method), self._expected(subject, first)
+        if fits.seconds > _ANNOUNCED:
+            yield fits
+        self._check(fits, subject.unit or chosen.unit)
         steps = self.explainer.steps(
             subject.text, first=first, seconds=_STEP, method=subject.method, unit=subject.unit, queries=subject.queries,
-            target=self.target(subject.target), seed=subject.seed,
+            target=self._target(subject.target), seed=subject.seed,
         )  # fmt: skip
-        chosen = method(subject.method)
         side_by_side = isinstance(chosen, SurrogateMethod)
+        looks_inside = bool({"gradients", "attention"} & set(chosen.needs))
         if not side_by_side:
             takes_long()
             yield None
         while True:
-            if self.explainer.engine.cached > _MOST_ANSWERS:
+            if self.explainer.engine.cached > _MAX_ANSWERS:
                 self.explainer.engine.forget()
-            if side_by_side:
-                step = next(steps, None)
-            elif _ALONE.acquire(timeout=_AGAIN):
-                try:
-                    step = self._alone(steps, bool({"gradients", "attention"} & set(chosen.needs)))
-                finally:
-                    _ALONE.release()
-            else:
+            while not side_by_side and not _ALONE.acquire(timeout=_AGAIN):
                 yield None
-                continue
+            try:
+                with self.explainer.engine.exclusive() if looks_inside else nullcontext():
+                    step = next(steps, None)
+            finally:
+                if not side_by_side:
+                    _ALONE.release()
             if step is None:
                 return
             if step.final and step.explanation is not None:
-                with self._recent_lock:
-                    self._recent[_key(subject)] = step.explanation
-                    while len(self._recent) > self.limits.kept:
-                        self._recent.popitem(last=False)
-            elif step.answered and fits > _LONG:
+                self._keep(key, step.explanation)
+            elif step.answered and fits.seconds > _LONG:
                 takes_long()
             yield step
 
-    def _alone(self, steps: Iterator[Step], inside: bool) -> Step | None:
-        """Take a step of a method that is not ours; where it looks inside the model, other threads wait."""
-        with self.explainer.engine.exclusive() if inside else nullcontext():
-            return next(steps, None)
+    def _keep(self, key: Hashable, e: Explanation) -> None:
+        with self._recent_lock:
+            self._recent[key] = e
+            while len(self._recent) > self.limits.kept:
+                self._recent.popitem(last=False)
 
-    def expected(self, subject: Subject, first: int = FIRST) -> tuple[int, float]:
-        """Return the number of units of a text and about how many seconds its fits take; zeros where both are small."""
+    def _expected(self, subject: Subject, first: int) -> Expected:
+        """Return the number of units of a text and how long its fits take; zeros where both are small."""
         chosen = method(subject.method)
         kind = subject.unit or chosen.unit
         if len(subject.text) <= min(self.limits.units, _SHORT) or kind not in KINDS:  # an unknown kind is refused elsewhere
-            return 0, 0.0
+            return Expected(0, 0.0)
         units = self.explainer.pipeline.read(subject.text, kind, self.explainer.options.long)[1]
         seconds, queries = 0.0, subject.queries or self.explainer.options.budget(len(units))
         while True:
             seconds += chosen.seconds(units.n_types, queries)
             queries //= 2
             if queries < first:
-                return len(units), seconds
+                return Expected(len(units), seconds)
 
-    def _check_units(self, subject: Subject, first: int) -> float:
-        """Refuse a text of too many units, or one whose fit would be stopped before its end; return the seconds of its fits."""
-        kind = subject.unit or method(subject.method).unit
-        n, seconds = self.expected(subject, first)
-        if n > self.limits.units:
-            most = f"{self.limits.units:,}"
-            raise InputError(f"a text must have at most {most} {kind}s; got {n:,}; choose unit 'sentence', or a shorter text")
-        if seconds > self.limits.seconds:
+    def _check(self, expected: Expected, kind: str) -> None:
+        """Refuse a text of too many units, or one whose fit would be stopped before its end."""
+        n, most = f"{expected.units:,}", self.limits.seconds
+        if expected.units > self.limits.units:
+            most_units = f"{self.limits.units:,}"
             raise InputError(
-                f"{n:,} {kind}s would take about {duration(seconds)}, and requests end after {self.limits.seconds:g} s;"
+                f"a text must have at most {most_units} {kind}s; got {n}; choose unit 'sentence', or a shorter text"
+            )
+        if expected.seconds > most:
+            raise InputError(
+                f"{n} {kind}s would take about {duration(expected.seconds)}, and requests end after {most:g} s;"
                 " choose unit 'sentence', or method 'ridge'"
             )
-        return seconds
 
     def events(self, subject: Subject) -> Iterator[tuple[str, str] | None]:
         """Explain a text in rounds, as names and JSON of server-sent events."""
-        if self.recent(subject) is None:
-            n, seconds = self.expected(subject)
-            if seconds > _ANNOUNCED:
-                yield "expected", dumps({"units": n, "seconds": round(seconds)})
-        for step in self.rounds(subject):
+        for step in self._rounds(subject, _FIRST):
             if step is None:
                 yield None
+            elif isinstance(step, Expected):
+                yield "expected", dumps({"units": step.units, "seconds": round(step.seconds)})
             elif step.explanation is None:
                 yield "progress", dumps({"round": step.round, "queries": step.queries, "of": step.of})
             else:
                 shown = {"round": step.round, "queries": step.queries, "final": step.final}
                 yield "explanation", dumps(shown | {"content": content(step.explanation)})
 
-    def explained(self, subject: Subject, then: Callable[[Explanation], Result]) -> Iterator[Result | None]:
+    def explained(self, subject: Subject, then: Callable[[Explanation], T]) -> Iterator[T | None]:
         """Explain a text without rounds in between, and yield what a function makes of the explanation, at last."""
-        for step in self.rounds(subject, first=max(subject.queries or 0, self.limits.queries) + 1):
-            if step is not None and step.final and step.explanation is not None:
+        for step in self._rounds(subject, first=max(subject.queries or 0, self.limits.queries) + 1):
+            if isinstance(step, Step) and step.final and step.explanation is not None:
                 yield then(step.explanation)
             else:
                 yield None
 
-    def asked(self, question: Question) -> Iterator[dict[str, Any] | None]:
+    def asked(self, question: Question) -> Iterator[str | None]:
         """Ask the model about parts of an explained text, or about whole texts."""
+        if len(question.keep or question.texts or ()) > _FEW:
+            takes_long()
+            yield None
         if question.keep is None:
-            yield from self._whole_texts(question.texts or [], self.target(question.target))
-            return
-        for step in self.explained(question.subject(), lambda e: e):
-            if step is None:
-                yield None
-            else:
-                yield from self._parts(step, question.keep)
+            yield self._answer(*self.explainer.decide(question.texts or [], self._target(question.target)))
+        else:
+            yield from self.explained(question.subject(), lambda e: self._parts(e, question.keep))
 
-    def _whole_texts(self, texts: Sequence[str], target: str | int | None) -> Iterator[dict[str, Any] | None]:
-        head = self.explainer.model.head
-
-        def ask(lot: Sequence[str]) -> Part:
-            nonlocal target
-            scores, decisions = self.explainer.decide(lot, target)
-            if target is None and decisions[0].label is not None and (len(head.labels) > 2 or head.kind == "labels"):
-                target = head.labels.index(decisions[0].label)  # by default the class of the first text, of every lot
-            return scores, decisions
-
-        for part in _in_lots(texts, ask):
-            yield None if part is None else self._answer(*part)
-
-    def _parts(self, e: Explanation, keep: Sequence[Sequence[int]]) -> Iterator[dict[str, Any] | None]:
+    def _parts(self, e: Explanation, keep: Any) -> str:
         n = len(e)
         if (wrong := next((len(row) for row in keep if len(row) != n), None)) is not None:
             raise InputError(f"every row of keep must have {n} numbers, one per {e.unit}; got {wrong}")
         rows = np.array(keep, dtype=bool).reshape(len(keep), n)
-        for part in _in_lots(rows, lambda lot: self.explainer.decide_parts(e, lot)):
-            yield None if part is None else self._answer(*part) | {"predicted": _predicted(e, rows)}
+        return self._answer(*self.explainer.decide_parts(e, rows), predicted=_predicted(e, rows))
 
-    def _answer(self, scores: Any, decisions: Sequence[Any]) -> dict[str, Any]:
+    def _answer(self, scores: Any, decisions: Any, **more: Any) -> str:
         known = all(decision.probabilities is not None for decision in decisions)
-        return {
+        answer = {
             "scores": plain(scores),
             "probabilities": [decision.probabilities.tolist() for decision in decisions] if known else None,
             "labels": list(self.explainer.model.head.labels),
             "label": [decision.label for decision in decisions],
         }
+        return dumps(answer | more)
 
-    def flipped(self, subject: Subject) -> Iterator[dict[str, Any] | None]:
+    def flip(self, e: Explanation) -> str:
         """Find the fewest units without which the model decides otherwise."""
-        return self.explained(subject, self._flip)
-
-    def _flip(self, e: Explanation) -> dict[str, Any]:
         flip = self.explainer.flip(e)
         if flip is None or flip.asked is None:
-            return {"flip": None}
-        found = {
+            return dumps({"flip": None})
+        shown = {
             "units": list(flip.units),
             "label_before": e.label,
             "label_after": flip.label,
@@ -230,28 +203,13 @@ class Served:
             "confirmed": flip.confirmed,
             "queries": flip.queries,
         }
-        return {"flip": found}
+        return dumps({"flip": shown})
 
-    def target(self, name: str | None) -> str | int | None:
+    def _target(self, name: str | None) -> str | int | None:
         """Return a class by its label, or by its index where no label is that number."""
         if name is None or name in self.explainer.model.head.labels:
             return name
         return int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else name
-
-
-def _in_lots(rows: Any, ask: Callable[[Any], Part]) -> Iterator[Part | None]:
-    """Ask about rows in lots of about a step each, so that others have their turns; yield all answers, at last."""
-    scores, decisions, lot = list[Any](), list[Any](), _LOT
-    while True:
-        began, start = perf_counter(), len(decisions)
-        some, decided = ask(rows[start : start + lot])
-        scores.append(some)
-        decisions += decided
-        if len(decisions) >= len(rows):
-            break
-        lot = max(1, int(_STEP * len(decided) / max(perf_counter() - began, 1e-9)))
-        yield None
-    yield np.concatenate(scores), decisions
 
 
 def dumps(part: Any) -> str:
@@ -262,34 +220,15 @@ def dumps(part: Any) -> str:
         '{"se":[0.5,null]}'
     """
     try:
-        return json.dumps(part, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+        return json.dumps(part, allow_nan=False, separators=(",", ":"))
     except ValueError:
-        return json.dumps(_finite(part), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+        return dumps(json.loads(json.dumps(part), parse_constant=lambda _: None))
 
 
-def _finite(part: Any) -> Any:
-    """Return data without numbers that JSON lacks."""
-    match part:
-        case dict():
-            return {name: _finite(entry) for name, entry in part.items()}
-        case list() | tuple():
-            return [_finite(entry) for entry in part]
-        case float() if not math.isfinite(part):
-            return None
-        case _:
-            return part
-
-
-def _predicted(e: Explanation, rows: NDArray[np.bool_]) -> list[Any] | None:
+def _predicted(e: Explanation, rows: Any) -> list[Any] | None:
     """Return the predictions of the surrogate; None where it has none, as without a background for an empty text."""
     if not e.signed:
         return None
-    filled = rows.sum(axis=1) > 0
-    if filled.all() or e.background is not None or e.additive:
-        return list(plain(e.predict(rows)))
-    known = iter(plain(e.predict(rows[filled])) if filled.any() else [])
-    return [next(known) if kept else None for kept in filled.tolist()]
-
-
-def _key(subject: Subject) -> Hashable:
-    return (subject.text, subject.method, subject.unit, subject.queries, subject.target, subject.seed)
+    defined = rows.any(axis=1) | (e.background is not None or e.additive)
+    predictions = iter(plain(e.predict(rows[defined])) if defined.any() else [])
+    return [next(predictions) if row else None for row in defined]

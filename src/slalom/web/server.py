@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, final
 
 import uvicorn
 
+from slalom.web.access import Access, Limits
 from slalom.web.app import application
 from slalom.web.connections import bounded
-from slalom.web.guard import Access
-from slalom.web.limits import Limits
 from slalom.web.served import Served
 
 if TYPE_CHECKING:
@@ -22,15 +21,7 @@ _PATIENCE = 2  # seconds that open connections have to end
 
 @final
 class Server(uvicorn.Server):
-    """A server that cancels its work when it is told to stop, so that open streams end.
-
-    Args:
-        models: The models; the first is the default.
-        access: Who may use it.
-        limits: Bounds of requests.
-        listening: The socket that it listens on.
-        corpus: A corpus to look at.
-    """
+    """A server that cancels its work when it is told to stop, so that open streams end."""
 
     def __init__(
         self,
@@ -70,9 +61,8 @@ class Server(uvicorn.Server):
 
     def run_until_stopped(self, ready: Callable[[], Any] = lambda: None) -> None:
         """Serve until SIGINT or SIGTERM, or until `stop` is called in another thread."""
-        warnings.filterwarnings(
-            "ignore", ".* tokens do not fit into |a fit of .* takes about ", UserWarning
-        )  # the page shows it
+        shown_by_the_page = ".* tokens do not fit into |a fit of .* takes about "
+        warnings.filterwarnings("ignore", shown_by_the_page, UserWarning)
         self._ready = ready
         try:
             asyncio.run(self.serve(sockets=[self.socket]))
@@ -80,14 +70,12 @@ class Server(uvicorn.Server):
             self._cancel()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Say that the server is there when it is."""
         await super().startup(sockets)
         if self.started:
             await asyncio.to_thread(self._ready)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Cancel all work before open connections get their last seconds, so that streams say why they end."""
-        self._cancel()
+        self._cancel()  # before open connections get their last seconds, so that streams say why they end
         await super().shutdown(sockets)
 
     def _cancel(self) -> None:

@@ -6,8 +6,7 @@
 
 Three of four turns go to jobs that had little time so far: whoever has just come sees something at once, and a long text goes
 on in the other turns. One worker is left for them, too: long steps, such as fits, never take all. A job that is cancelled is
-closed before its next step; a fit ends at its next iteration, and questions to a model end at its next turn. The number of jobs
-is bounded.
+closed before its next step; a fit ends at its next iteration, and questions to a model end at its next turn.
 """
 
 import asyncio
@@ -18,7 +17,8 @@ from collections.abc import AsyncIterator, Hashable, Iterator
 from contextlib import suppress
 from typing import Any, final
 
-from slalom.errors import SlalomError
+from starlette.exceptions import HTTPException
+
 from slalom.interrupt import interrupted_if
 
 _LITTLE = 1.0  # seconds of work after which a job is no longer new
@@ -26,37 +26,13 @@ _NEW_IN_A_ROW = 3  # turns of new jobs, then one of an old job
 _THREAD = threading.local()
 
 
-class Busy(SlalomError):
-    """There is no room for another job.
-
-    Args:
-        waiting: How many jobs there are.
-        seconds: When to come back, about.
-    """
-
-    def __init__(self, waiting: int, seconds: int) -> None:
-        super().__init__(f"{waiting} requests are waiting already; try again in {seconds} s")
-        self.seconds = seconds
-
-
-class Stopped(SlalomError):
-    """The work was stopped: the server shuts down, or it took too long."""
-
-
 @final
 class Job:
-    """Work for one request.
-
-    Args:
-        client: Whose turn it takes.
-        steps: The work; every item is a message to the one who waits, but None.
-        short: Whether it goes before other jobs of the same client.
-    """
+    """Work for one request of a client; every step is a message to the one who waits, but None."""
 
     def __init__(self, client: Hashable, steps: Iterator[Any], short: bool = False) -> None:
         self.client, self.steps, self.short = client, steps, short
-        self.position, self.seconds = 0, 0.0
-        self.cancelled = False
+        self.position, self.seconds, self.cancelled = 0, 0.0, False
         self._loop = asyncio.get_running_loop()
         self._messages: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
 
@@ -69,7 +45,7 @@ class Job:
         """Take no further step; whoever waits gets the reason as an error."""
         self.cancelled = True
         if reason is not None:
-            self.send("error", Stopped(reason))
+            self.send("error", HTTPException(503, reason))
 
     async def messages(self, seconds: float) -> AsyncIterator[Any]:
         """Yield what the steps return, until the last."""
@@ -80,7 +56,8 @@ class Job:
                     async with asyncio.timeout_at(deadline):
                         kind, content = await self._messages.get()
                 except TimeoutError as error:
-                    raise Stopped(f"this took longer than {seconds:g} s and was stopped; ask for fewer queries") from error
+                    why = f"this took longer than {seconds:g} s and was stopped; ask for fewer queries"
+                    raise HTTPException(503, why) from error
                 if kind == "end":
                     return
                 if kind == "error":
@@ -88,6 +65,28 @@ class Job:
                 yield content
         finally:
             self.cancel()
+
+    def step(self) -> bool:
+        """Take one step; return whether there may be another."""
+        began, _THREAD.job = time.monotonic(), self
+        try:
+            with interrupted_if(lambda: self.cancelled):
+                message = next(self.steps)
+            if message is not None:
+                self.send("message", message)
+        except StopIteration:
+            self.send("end", None)
+            return False
+        except Exception as error:
+            self.send("error", error.with_traceback(None))
+            return False
+        except BaseException as error:  # of a model, such as SystemExit: the server goes on
+            self.send("error", RuntimeError(f"{type(error).__name__}: {error}"))
+            return False
+        finally:
+            _THREAD.job = None
+        self.seconds += time.monotonic() - began
+        return not self.cancelled
 
 
 def takes_long() -> None:
@@ -98,18 +97,11 @@ def takes_long() -> None:
 
 
 @final
-class _Turns:
-    """Waiting jobs by client; clients take turns."""
-
-    def __init__(self) -> None:
-        self._clients: OrderedDict[Hashable, deque[Job]] = OrderedDict()  # the next one first
-
-    def __len__(self) -> int:
-        return sum(map(len, self._clients.values()))
+class _Turns(OrderedDict[Hashable, deque[Job]]):
+    """Waiting jobs by client, the next client first."""
 
     def add(self, job: Job) -> None:
-        """Let a job wait."""
-        jobs = self._clients.setdefault(job.client, deque())
+        jobs = self.setdefault(job.client, deque())
         if job.short:
             jobs.appendleft(job)
         else:
@@ -117,25 +109,19 @@ class _Turns:
 
     def take(self) -> Job:
         """Return the next job; its client goes to the end."""
-        client, jobs = self._clients.popitem(last=False)
+        client, jobs = self.popitem(last=False)
         job = jobs.popleft()
         if jobs:
-            self._clients[client] = jobs
+            self[client] = jobs
         return job
 
 
 @final
 class Queue:
-    """The jobs of one model and the threads that work on them.
+    """The jobs of one model and the threads that work on them; one of several takes new jobs only."""
 
-    Args:
-        name: Of the threads.
-        workers: Number of threads; where there are several, one of them takes new jobs only.
-        most: Most jobs at a time.
-    """
-
-    def __init__(self, name: str, workers: int, most: int) -> None:
-        self._most, self._most_old, self._old_running = most, max(workers - 1, 1), 0
+    def __init__(self, name: str, workers: int, max_jobs: int) -> None:
+        self._max_jobs, self._max_old, self._old_running = max_jobs, max(workers - 1, 1), 0
         self._new, self._old = _Turns(), _Turns()  # jobs that had little time so far, and those that had more
         self._in_a_row = 0  # turns of new jobs since the last one of an old job
         self._jobs: set[Job] = set()
@@ -151,11 +137,13 @@ class Queue:
         """Add a job."""
         with self._changed:
             if self._stopping:
-                raise Stopped("the server is stopping")
+                raise HTTPException(503, "the server is stopping")
             alive = sum(not other.cancelled for other in self._jobs)
-            if alive >= self._most or len(self._jobs) >= 2 * self._most:
-                raise Busy(alive, 1 + alive // 16)
-            job.position = len(self._new) + len(self._old)
+            if alive >= self._max_jobs or len(self._jobs) >= 2 * self._max_jobs:
+                seconds = str(1 + alive // 16)
+                why = f"{alive} requests are waiting already; try again in {seconds} s"
+                raise HTTPException(429, why, {"Retry-After": seconds})
+            job.position = sum(map(len, (*self._new.values(), *self._old.values())))
             self._jobs.add(job)
             self._wait(job)
 
@@ -187,48 +175,20 @@ class Queue:
             return self._old.take()
 
     def _old_may_run(self) -> bool:
-        return bool(self._old) and self._old_running < self._most_old
+        return bool(self._old) and self._old_running < self._max_old
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
-            old = job.seconds >= _LITTLE
-            goes_on = not job.cancelled and self._step(job)
+            is_old = job.seconds >= _LITTLE
+            goes_on = not job.cancelled and job.step()
             with self._changed:
-                if old:
+                if is_old:
                     self._old_running -= 1
                     self._changed.notify()
                 if goes_on and not job.cancelled:
                     self._wait(job)
                     continue
                 self._jobs.discard(job)
-            _close(job.steps)
+            with suppress(Exception):  # what a generator raises when it is closed is nobody's business
+                job.steps.close()  # type: ignore[attr-defined]
             del job  # an idle thread holds nothing
-
-    @staticmethod
-    def _step(job: Job) -> bool:
-        """Take one step; return whether there may be another."""
-        began, _THREAD.job = time.monotonic(), job
-        try:
-            with interrupted_if(lambda: job.cancelled):
-                message = next(job.steps)
-            if message is not None:
-                job.send("message", message)
-        except StopIteration:
-            job.send("end", None)
-            return False
-        except Exception as error:
-            job.send("error", error.with_traceback(None))
-            return False
-        except BaseException as error:  # of a model, such as SystemExit: the server goes on
-            job.send("error", RuntimeError(f"{type(error).__name__}: {error}"))
-            return False
-        finally:
-            _THREAD.job = None
-        job.seconds += time.monotonic() - began
-        return True
-
-
-def _close(steps: Any) -> None:
-    """Close a generator; what it raises then is nobody's business any more."""
-    with suppress(Exception):
-        steps.close()

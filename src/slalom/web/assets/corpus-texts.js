@@ -1,4 +1,4 @@
-// The texts of a corpus: search, order, slices, the texts with one word; page by page, as far as the server has looked.
+// The texts of a corpus: search, order, slices, the texts with one word; page by page.
 
 const PAGE = 20;
 const SEARCH_PAUSE = 300; // milliseconds without a key
@@ -39,7 +39,7 @@ class CorpusTexts {
     const key = JSON.stringify([corpus.sorts, corpus.columns]);
     if (key === this.offered) return;
     this.offered = key;
-    sort.replaceChildren(...corpus.sorts.map(({ name, title }) => make("option", { value: name }, title)));
+    sort.replaceChildren(...corpus.sorts.map(([name, title]) => make("option", { value: name }, title)));
     const columns = Object.entries(corpus.columns).filter(([, values]) => values && values.length > 1);
     slice.replaceChildren(make("option", { value: "" }, "All"), ...columns.map(([column, values]) => make("optgroup", { label: brief(column, 40) },
       ...values.map(([value, n]) => make("option", { value: `${column}=${value}` }, `${brief(value, 40)} (${whole(n)})`)))));
@@ -73,7 +73,6 @@ class CorpusTexts {
 
   stop() { this.asked?.abort(); }
 
-  // Ask until the server has looked everywhere; what it has found so far is shown.
   async load() {
     this.stop();
     const asked = new AbortController();
@@ -81,14 +80,12 @@ class CorpusTexts {
     const { query } = this;
     this.drawWord();
     this.root.setAttribute("aria-busy", "true");
+    this.ui.said.textContent = "Searching …";
     const fields = new URLSearchParams({ ...query, limit: PAGE });
     try {
-      for (;;) {
-        const found = await api.json(`/api/corpus/texts?${fields}`, undefined, { signal: asked.signal });
-        if (asked !== this.asked) return;
-        this.draw(found);
-        if (found.complete) break;
-      }
+      const found = await api.json(`/api/corpus/texts?${fields}`, undefined, { signal: asked.signal });
+      if (asked !== this.asked) return;
+      this.draw(found);
       this.root.setAttribute("aria-busy", "false");
     } catch (error) {
       if (asked !== this.asked || error.name === "AbortError") return;
@@ -111,13 +108,12 @@ class CorpusTexts {
     word.replaceChildren(said, " ", all);
   }
 
-  draw({ texts, matches, offset, complete, read, parts, most, damaged }) {
+  draw({ texts, matches, offset, most, damaged }) {
     const { said, list, before, after, place } = this.ui;
     this.shown = texts.map(({ number }) => number);
     const limited = this.query.search || this.query.word || this.query.target || this.query.slice;
-    const progress = complete ? "" : `, ${whole(read)} of ${plural(parts, "part")} searched so far …`;
     const broken = damaged.length ? ` ${plural(damaged.length, "part")} cannot be read: ${damaged.slice(0, 3).join(", ")}.` : "";
-    said.textContent = `${plural(matches, "text")}${limited ? (matches === 1 ? " matches" : " match") : ""}${progress}${complete ? "." : ""}${broken}`;
+    said.textContent = `${plural(matches, "text")}${limited ? (matches === 1 ? " matches" : " match") : ""}.${broken}`;
     list.replaceChildren(...texts.map((text) => this.entry(text)));
     list.start = offset + 1;
     const reach = Math.min(matches, most);

@@ -76,9 +76,9 @@ class Pane {
         part("details", "fold", { class: "fold" }, part("summary", "chosen", {}), make("div", { class: "settings" },
           select("model", "Model", info.models.map(({ id: name, name: title }) => [name, title])),
           select("method", "Method", info.methods.map(({ name, title }) => [name, title])),
-          select("unit", "Parts", info.units.map(({ name, title }) => [name, title])),
+          select("unit", "Parts", info.units),
           select("target", "Class", []),
-          select("queries", "Questions", info.budgets.map(({ queries, title }) => [queries ?? "", title]))),
+          select("queries", "Questions", info.budgets.map(([queries, title]) => [queries ?? "", title]))),
         part("p", "note", { class: "help note" })),
         make("div", { class: "state" }, part("p", "status", { class: "status", role: "status" }), part("p", "figures", { class: "figures" }),
           part("button", "halt", { type: "button", hidden: "" }, "Stop"), part("button", "again", { type: "button", hidden: "" }, "Try again")),
@@ -101,7 +101,7 @@ class Pane {
     ui.halt.addEventListener("click", () => this.halt());
     ui.model.parentElement.hidden = info.models.length < 2;
     for (const name of ["method", "unit", "queries"]) ui[name].parentElement.hidden = ui[name].options.length < 2;
-    if (info.units.some(({ name }) => name === "word")) ui.unit.value = "word";
+    if (info.units.some(([name]) => name === "word")) ui.unit.value = "word";
     const phone = window.matchMedia("(max-width: 40rem)");
     ui.fold.open = !phone.matches;
     phone.addEventListener("change", () => { ui.fold.open = !phone.matches; });
