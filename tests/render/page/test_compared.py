@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 import sys
+from functools import cache
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -14,8 +15,8 @@ from slalom.errors import InputError
 from slalom.evaluate import MEASURES
 from slalom.render.figures.canvas import Words
 from slalom.render.page import comparison_page
-from slalom.render.palette import DARK, LIGHT, THEMES, hexadecimal
-from tests.side_by_side import compared, realistic, record
+from slalom.render.palette import DARK, LIGHT
+from tests.side_by_side import compared, record
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -65,6 +66,7 @@ def images(page):
                 yield attributes.get("alt"), [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
 
 
+@cache
 def plain():
     rows = [("joint", 100, 0.1), ("joint", 400, 0.05), ("lime", 100, 0.4), ("attention", None, None)]
     records = [
@@ -75,8 +77,13 @@ def plain():
     return compared(records, skipped={"shap": "install <shap>"}, about={"model": "m<1>", "texts": 6, "seed": 3, "target": None})
 
 
+@cache
+def plain_page():
+    return plain().to_html()
+
+
 def test_the_table_has_every_mean_with_its_error_and_the_best_in_bold():
-    head, *rows = Cells(plain().to_html()).tables["measures"]
+    head, *rows = Cells(plain_page()).tables["measures"]
     assert [cell[0].split()[0] for cell in head] == ["method", "budget", *plain().measures]
     assert [row[0][0] for row in rows] == ["joint", "joint", "lime", "attention"]
     assert [row[1][0] for row in rows] == ["100", "400", "100", "–"]
@@ -88,96 +95,23 @@ def test_the_table_has_every_mean_with_its_error_and_the_best_in_bold():
     assert not any(row[7][1] for row in rows)  # all need the same tokens
 
 
-def test_ties_are_all_bold_and_missing_texts_are_counted():
-    records = [record(0, "a", 1, 0.1), record(0, "b", 1, 0.1), record(0, "c", 1, 0.2)]
-    more = [record(1, "a", 1, 0.1), record(1, "b", 1, 0.1), record(1, "c", 1, None)]
-    _, *rows = Cells(compared(records + more).to_html()).tables["measures"]
-    assert [row[2][1] for row in rows] == [True, True, False]
-    assert rows[2][2][0] == "0.2001 of 2 texts"
-
-
-def test_the_legend_says_which_way_is_better():
-    everything = compared([record(0, "a", 1, naive_bayes=0.1, human=0.7)], tuple(MEASURES))
-    read = Cells(everything.to_html())
-    text = " ".join("".join(read.text).split())
-    for name, (more, says) in MEASURES.items():
-        way = {True: "more is better", False: "less is better", None: "neither more nor less is better"}[more]
-        assert f"{name} {says}; {way}" in text
-    head = {cell[0].split()[0]: cell[0].split()[1:] for cell in read.tables["measures"][0]}
-    assert (head["near"], head["human"], head["naive_bayes"]) == (["↓"], ["↑"], [])
-
-
-def test_the_best_is_compared_with_every_other_one():
-    c = plain()
-    _, *rows = Cells(c.to_html()).tables["pairs"]
-    assert [row[0][0] for row in rows] == ["joint 100", "lime", "against", "joint 100", "lime"]  # near, far
-    (one, p), *_ = c.against(("joint", 400), "near").values()
-    assert rows[0][1][0] == f"{one.difference:+.4f}".replace("-", "−")
-    assert rows[0][3] == [f"{p:.3f}", p < 0.05]
-    assert rows[0][4][0] == "6 / 0 / 0"
-
-
-def test_skipped_methods_and_facts_are_told():
-    page = plain().to_html()
-    text = " ".join("".join(Cells(page).text).split())
-    assert "shapinstall <shap>" in text
-    assert "modelm<1>" in text
-    assert "seed3" in text
-    assert "None" not in text
-    assert "no profile for attention" in page
-
-
-def test_one_method_is_a_page_without_pairs():
-    page = comparison_page(compared([record(0, "joint", 10, 0.5)]))
-    assert "pairs" not in Cells(page).tables
-    assert "1 method on 1 text" in page
-    empty = comparison_page(compared([record(0, "attention", None, None)]))
-    assert "there is nothing to draw: no near for attention" in empty
-
-
-def test_the_page_shows_the_figures_in_both_themes():
-    c = realistic((100, 400), texts=4)
-    drawn = list(images(c.to_html()))
-    assert len(drawn) == 10
-    said = [says for says, _ in drawn if says is not None]
-    assert [says.split(".")[0] for says in said] == [
-        "How far predictions are off near the text",
-        *("Near against queries", "Far against queries", "Near against time", "Far against time"),
-    ]
-    assert all(" for integrated-gradients" in says for says in said)
-    names = {one.get_text() for one in c.plot.profile().axes[0].findobj(Words)}
-    assert all(names - set(texts) == set() for _, texts in drawn[:2])
-
-
-def test_a_page_without_matplotlib_has_its_tables_and_says_what_is_missing(monkeypatch):
+def without_matplotlib(monkeypatch):
     for name in [name for name in sys.modules if name.startswith("slalom.render.figures")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr(slalom.render, "figures", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
+def test_a_page_without_matplotlib_has_its_tables_and_says_what_is_missing(monkeypatch):
+    without_matplotlib(monkeypatch)
     page = plain().to_html()
     assert not list(images(page))
     assert "pip install" in page
     assert Cells(page).tables.keys() == {"measures", "pairs"}
 
 
-def test_names_are_text_whatever_they_hold():
-    c = compared(
-        [record(t, name, 10, 0.1) for t in (0, 1) for name in (EVIL, "b", "\ud83d")],
-        skipped={EVIL + "2": EVIL},
-        about={"model": EVIL, "first": EVIL, EVIL: EVIL},
-    )
-    page = c.to_html()
-    read = Cells(page)
-    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in read.tags}
-    assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on") or name == "style"]
-    assert all(EVIL[:9] in "".join(texts) for _, texts in images(page))
-    assert EVIL in "".join(read.text)
-    assert all(dict(attrs)["href"].startswith("#") for tag, attrs in read.tags if "href" in attrs)
-    page.encode("utf-8")
-
-
 def test_the_policy_allows_this_style_and_nothing_else():
-    page = plain().to_html()
+    page = plain_page()
     (policy,) = [a["content"] for tag, a in Cells(page).tags if a.get("http-equiv") == "Content-Security-Policy"]
     style = re.search(r"<style>(.*?)</style>", page, re.DOTALL).group(1)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -189,35 +123,68 @@ def test_the_policy_allows_this_style_and_nothing_else():
     assert f":root{{{LIGHT.css()}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{DARK.css()}}}}}" in style
 
 
-def test_the_page_goes_to_a_file(tmp_path):
+def test_the_best_is_compared_with_every_other_one_and_skipped_methods_and_facts_are_told():
+    c, read = plain(), Cells(plain_page())
+    _, *rows = read.tables["pairs"]
+    assert [row[0][0] for row in rows] == ["joint 100", "lime", "against", "joint 100", "lime"]  # near, far
+    (one, p), *_ = c.against(("joint", 400), "near").values()
+    assert rows[0][1][0] == f"{one.difference:+.4f}".replace("-", "−")
+    assert rows[0][3] == [f"{p:.3f}", p < 0.05]
+    assert rows[0][4][0] == "6 / 0 / 0"
+    text = " ".join("".join(read.text).split())
+    assert all(said in text for said in ("shapinstall <shap>", "modelm<1>", "seed3"))
+    assert "None" not in text
+    assert "no profile for attention" in plain_page()
+
+
+def test_ties_are_all_bold_missing_texts_are_counted_and_columns_say_which_way_is_better(monkeypatch):
+    without_matplotlib(monkeypatch)  # for tables only
+    names = [name for name in MEASURES if name not in ("near", "far")]
+    numbers = {"naive_bayes": 0.1, "human": 0.7}
+    records = [record(t, m, 1, 0.1, deletion=d, **numbers) for m, d in (("a", 0.2), ("b", 0.2), ("c", 0.1)) for t in (0, 1)]
+    records[-1]["deletion"] = None
+    read = Cells(compared(records, tuple(names)).to_html())
+    head, *rows = read.tables["measures"]
+    deletion = 2 + names.index("deletion")
+    assert [row[deletion][1] for row in rows] == [True, True, False]
+    assert rows[2][deletion][0] == "0.1001 of 2 texts"
+    text = " ".join("".join(read.text).split())
+    arrows = {cell[0].split()[0]: cell[0].split()[1:] for cell in head}
+    for name in names:
+        more, says = MEASURES[name]
+        way = {True: "more is better", False: "less is better", None: "neither more nor less is better"}[more]
+        assert f"{name} {says}; {way}" in text
+        assert arrows[name] == {True: ["↑"], False: ["↓"], None: []}[more]
+
+
+def test_one_method_is_a_page_without_pairs_and_none_has_nothing_to_draw(tmp_path):
     file = tmp_path / "page.html"
-    page = plain().to_html(file)
+    page = compared([record(0, "attention", None, None)]).to_html(file)
     assert file.read_text(encoding="utf-8") == page
-    with pytest.raises(InputError, match="could not write"):
-        plain().to_html(tmp_path / "none" / "page.html")
+    assert "pairs" not in Cells(page).tables
+    assert "1 method on 1 text" in page
+    assert "there is nothing to draw: no near for attention" in page
     with pytest.raises(InputError, match=r"slalom\.compare"):
         comparison_page([])
 
 
-def test_a_browser_shows_it_light_and_dark_and_complains_of_nothing(browser, tmp_path):
-    file = tmp_path / "page.html"
-    realistic((100, 400), texts=4).to_html(file)
-    browser.get_log("browser")
-    for theme in THEMES.values():
-        wanted = {"features": [{"name": "prefers-color-scheme", "value": theme.name}]}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
-        browser.get(file.as_uri())
-        colour, widths, source = browser.execute_script(
-            "const images = [...document.images]; return [getComputedStyle(document.body).backgroundColor,"
-            " images.map((image) => image.naturalWidth), images[0].currentSrc]"
-        )
-        assert colour == css(theme.page)
-        assert len(widths) == 5
-        assert min(widths) > 300
-        assert hexadecimal(theme.paper) in base64.b64decode(source.partition(",")[2]).decode()
-        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-    assert browser.get_log("browser") == []
-
-
-def css(colour):
-    return f"rgb({', '.join(str(round(255 * part)) for part in colour)})"
+def test_names_are_text_whatever_they_hold_and_the_page_shows_the_figures_in_both_themes():
+    c = compared(
+        [record(t, name, 10, 0.1) for t in (0, 1) for name in (EVIL, "b", "\ud83d")],
+        skipped={EVIL + "2": EVIL},
+        about={"model": EVIL, "first": EVIL, EVIL: EVIL},
+    )
+    page = c.to_html()
+    read, drawn = Cells(page), list(images(page))
+    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in read.tags}
+    assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on") or name == "style"]
+    assert all(EVIL[:9] in "".join(texts) for _, texts in drawn)
+    assert EVIL in "".join(read.text)
+    page.encode("utf-8")
+    assert len(drawn) == 10
+    assert [says.split(".")[0] for says, _ in drawn if says is not None] == [
+        "How far predictions are off near the text",
+        *("Near against queries", "Far against queries", "Near against time", "Far against time"),
+    ]
+    names = {one.get_text() for one in c.plot.profile().axes[0].findobj(Words)}
+    assert all(names <= set(texts) for _, texts in drawn[:2])
