@@ -71,7 +71,7 @@ def test_there_is_one_finite_score_per_unit(method):
         assert e.removal[1] > 0 > e.removal[3]  # "good" raises the score, "with" lowers it
 
 
-@cases("seed", [0, 7, 2**32 + 7, 2**63 - 1])
+@cases("seed", [0, 2**63 - 1])
 @cases("method", METHODS.values(), ids=list(METHODS))
 def test_a_seed_decides_everything(method, seed):
     first, again = explained(method, seed=seed), explained(method, seed=seed)
@@ -90,7 +90,7 @@ def test_global_generators_are_left_alone(method):
     assert np.random.random() == expected  # noqa: NPY002
 
 
-@cases("budget", [2, 8, BUDGET])
+@cases("budget", [2, BUDGET])
 @cases("method", METHODS.values(), ids=list(METHODS))
 def test_the_budget_is_kept(method, budget):
     model = Counting()

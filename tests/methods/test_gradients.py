@@ -82,20 +82,6 @@ def test_input_times_gradient_is_what_a_longer_row_of_the_table_does(name):
     np.testing.assert_allclose(own, slopes, atol=2e-3 * np.abs(slopes).max())
 
 
-@cases("name", ["llama", "mamba", "t5"])
-def test_the_mean_gradient_is_what_a_shifted_row_of_the_table_does(name):
-    effects, found = looked(name, Gradient(reduce="mean"))
-    base = found.net if hasattr(found.net, "get_input_embeddings") else found.net.base
-    weight, kinds, step = base.get_input_embeddings().weight, found.reading.types, 1e-4
-    kind, answers = kinds[-1], []
-    for sign in (1, -2, 1):
-        with torch.no_grad():
-            weight[kind] += sign * step
-        answers.append(score(found.model, found.reading, 1))
-    slope = (answers[0] - answers[1]) / (2 * step)
-    assert effects[kinds == kind].sum() * weight.shape[1] == pytest.approx(slope, rel=5e-3)
-
-
 @cases("name", ["bert", "gpt2"])
 def test_captum_finds_the_same_gradients(name):
     lengths, found = looked(name, Gradient())
@@ -145,15 +131,6 @@ def test_without_a_padding_token_the_way_begins_at_zero():
     assert effects.sum() == pytest.approx(score(found.model, found.reading, 1) - empty, abs=1e-2)
 
 
-def test_the_size_of_batches_does_not_matter(monkeypatch):
-    effects, found = looked("gpt2", IntegratedGradients(steps=10))
-    for batch in (1, 30):
-        monkeypatch.setattr("slalom.methods.white_box.gradients._TOKENS", batch)
-        np.testing.assert_allclose(
-            IntegratedGradients(steps=10).attribute(found.model, found.reading, 1, 0), effects, rtol=1e-9
-        )
-
-
 class Bag(torch.nn.Module):
     """Every token adds its vector times w."""
 
@@ -176,7 +153,6 @@ def test_a_linear_model_has_known_answers():
     own = e[reading.types] @ w
     answers = {
         Gradient(): np.full(len(own), np.linalg.norm(w)),
-        Gradient(reduce="mean"): np.full(len(own), w.mean()),
         InputXGradient(): own,
         IntegratedGradients(steps=2): own - e[words.pad_token_id] @ w,
     }
@@ -188,8 +164,6 @@ def test_a_linear_model_has_known_answers():
 
 
 def test_sums_that_cancel_are_refused():
-    with pytest.raises(InputError, match=r'LayerNorm of Bert.* use Gradient\(reduce="l2"\)'):
-        looked("bert", Gradient(reduce="mean"))
     for name in ("bloom", "deberta-v2"):
         with pytest.raises(InputError, match=r"LayerNorm of .* use IntegratedGradients\(\)"):
             looked(name, InputXGradient())
@@ -213,13 +187,9 @@ def test_every_kind_of_head_is_explained():
 
 
 def test_arguments_are_checked():
-    with pytest.raises(InputError, match="reduce must be 'l2' or 'mean'; got 'max'"):
-        Gradient(reduce="max")
     for steps in (0, 2.5, True):
         with pytest.raises(InputError, match="steps must be a whole number of at least 1"):
             IntegratedGradients(steps=steps)
-    assert not Gradient().signed
-    assert Gradient(reduce="mean").signed
     assert not Gradient().signed
 
 

@@ -26,7 +26,7 @@ def model(texts):
 
 @pytest.fixture(scope="module")
 def explainer():
-    return slalom.Explainer(model, output="log_odds", unit="word", queries=600)
+    return slalom.Explainer(model, output="log_odds", unit="word", queries=300)
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +57,11 @@ def test_pairs_do_not_depend_on_the_seed_or_the_budget():
         ("This is not a good film at all.", "not", "good"),
         ("It lacks heart and fails to entertain.", "lacks", "fails"),
     ):
-        for seed in range(3):
-            for queries in (None, 400):
-                e = explainer(text, seed=seed, queries=queries)
-                pair = e.pairs[0]
-                assert tuple(e.units[i] for i in pair.units) == (first, second)
-                assert pair.effect == pytest.approx(four_combinations(explainer, e, *pair.units), abs=1e-5)
+        for seed, queries in ((0, None), (1, 400)):
+            e = explainer(text, seed=seed, queries=queries)
+            pair = e.pairs[0]
+            assert tuple(e.units[i] for i in pair.units) == (first, second)
+            assert pair.effect == pytest.approx(four_combinations(explainer, e, *pair.units), abs=1e-5)
 
 
 def test_the_queries_about_pairs_are_counted_and_respect_the_limit():
@@ -112,7 +111,7 @@ def test_two_scale_surrogates_meet_the_text_exactly(e):
     assert float(e.predict(np.ones(len(e)))) == pytest.approx(e.score, abs=1e-9)
 
 
-@cases("seed", [10, 16, 21])
+@cases("seed", [10])
 def test_a_pair_that_the_weights_have_taken_over_is_found_with_its_effect(seed):
     """Without the pair, one of its units gets a large weight, and residuals look like pairs of its units with others."""
     n, rng = 30, np.random.default_rng(seed)

@@ -8,8 +8,7 @@ from slalom.methods import KernelShap, method
 from tests.cases import cases
 
 TEXT = "The plot is thin but its cast saves this film with warm and very funny scenes"  # no word comes twice
-SEED, BUDGET = 3, 400
-FEW = 100  # queries of a package that asks them one by one
+SEED, BUDGET = 3, 200
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def test_lime(explainer, names, log_odds):
     assert np.allclose(ours(explainer, "lime"), [theirs[name] for name in names], atol=1e-9)
 
 
-@cases("l1_reg", [None, False])
+@cases("l1_reg", [False])
 def test_kernel_shap(explainer, names, log_odds, l1_reg):
     shap = pytest.importorskip("shap")
     np.random.seed(SEED)  # noqa: NPY002
@@ -71,9 +70,9 @@ def test_partition_shap_as_it_explains_texts(explainer, names, log_odds):
         return log_odds([[name in text.replace("...", " ").split() for name in names] for text in texts])
 
     masker = shap.maskers.Text(r"\W", mask_token="...", collapse_mask_token=False)
-    theirs = shap.PartitionExplainer(score, masker)([TEXT], max_evals=5000, silent=True)
+    theirs = shap.PartitionExplainer(score, masker)([TEXT], max_evals=2000, silent=True)
     assert [token.strip() for token in theirs.data[0]] == list(names)
-    mine = explainer(TEXT, method=method("partition-shap"), queries=5000, check=0).removal
+    mine = explainer(TEXT, method=method("partition-shap"), queries=2000, check=0).removal
     assert np.corrcoef(mine, theirs.values[0])[0, 1] > 0.95
 
 
@@ -81,7 +80,7 @@ def test_ridge(explainer, names, log_odds):
     """Strength by cross-validation and by the evidence are two roads to the same effects."""
     sklearn = pytest.importorskip("sklearn.linear_model")
     rng = np.random.default_rng(SEED)
-    keep = method("ridge").sampler.draw(np.arange(len(names)), 2000, rng, True).keep
+    keep = method("ridge").sampler.draw(np.arange(len(names)), 500, rng, True).keep
     theirs = sklearn.RidgeCV(alphas=np.geomspace(1e-6, 1e3, 40)).fit(keep.astype(float), log_odds(keep)).coef_
-    mine = explainer(TEXT, method=method("ridge"), queries=2000, check=0).removal
+    mine = explainer(TEXT, method=method("ridge"), queries=500, check=0).removal
     assert np.corrcoef(mine, theirs)[0, 1] > 0.99

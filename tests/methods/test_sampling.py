@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slalom import Explainer
-from slalom.core import Additive, Linear, fit
+from slalom.core import Additive
 from slalom.errors import InputError
 from slalom.methods import KernelShap, NaiveBayes, method
 from slalom.theory.oracle import Oracle
@@ -77,22 +77,6 @@ def test_kernel_shap_of_all_subsets_is_the_shapley_value():
     assert np.allclose(e.removal, exact, atol=1e-6)
 
 
-def test_a_querying_method_is_counted_and_repeats_under_a_seed():
-    pytest.importorskip("lime")
-    first, again, other = (of(bends, "lime", queries=100, seed=seed, check=0) for seed in (1, 1, 2))
-    assert (first.removal == again.removal).all()
-    assert not (first.removal == other.removal).all()
-    assert 50 < first.queries <= 101
-
-
-def test_the_global_generators_are_left_alone():
-    pytest.importorskip("shap")
-    np.random.seed(3)  # noqa: NPY002
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    of(bends, "kernel-shap", queries=50)
-    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
-
-
 def test_held_out_fidelity_shows_what_adding_up_misses():
     averages = Oracle({"good": 3.0, "not": -5.0, "film": 2.0}, {"not": 1.0}, (0.1, 0.5))
     far = {name: of(averages, name, queries=120).fidelity.far.r2 for name in ("joint", "ridge-scales")}
@@ -128,26 +112,3 @@ def test_one_class_at_a_time():
     with pytest.raises(InputError, match="one class at a time"):
         explainer(TEXT, method=method("leave-one-out"))
     assert explainer(TEXT, method=method("ridge")).values.shape == (8, 3)
-
-
-def test_units_that_share_parameters_share_effects():
-    e = Explainer(adds, output="log_odds")("good film good", method=method("leave-one-out"), unit="type")
-    assert e.removal[0] == e.removal[2]
-
-
-def test_unknown_names_list_the_known_ones():
-    with pytest.raises(InputError, match="'joint', 'local', 'eff', 'fidel', 'ridge'"):
-        method("magic")
-
-
-def test_linear_is_ridge_regression():
-    rng = np.random.default_rng(0)
-    counts = rng.integers(0, 2, (400, 10)).astype(float)
-    truth = rng.normal(size=10)
-    found = fit(counts, 1.5 + counts @ truth + 0.01 * rng.normal(size=400), Linear())
-    assert np.allclose(found.model.effects, truth, atol=0.01)
-    assert np.isclose(found.model.base, 1.5, atol=0.01)
-    classes = rng.normal(size=(10, 3))
-    several = fit(counts, counts @ classes, Linear()).model
-    assert np.allclose(several.effects, classes - classes.mean(axis=1, keepdims=True), atol=1e-3)
-    assert fit(np.ones((3, 2)), np.ones(3), Linear()).model.effects.tolist() == [0.0, 0.0]

@@ -68,7 +68,7 @@ def test_words_that_differ_by_their_neighbours_are_told_apart():
 
 
 def test_types_that_were_asked_for_stay_together():
-    e = slalom.Explainer(negated, output="log_odds", unit="type", queries=500, pairs=False)(LINE)
+    e = slalom.Explainer(negated, output="log_odds", unit="type", queries=200, pairs=False)(LINE)
     assert np.ptp(e.values[occurrences(e, "good")]) == 0.0
 
 
@@ -85,28 +85,6 @@ def test_errors_are_those_of_single_units(many):
     assert np.median(e.errors["shapley"]) < 5.0 * np.median(np.abs(e.shapley() - truth))
 
 
-def test_the_numbers_of_types_do_not_matter():
-    """Where no token is there twice, tokens and types are the same, whatever numbers the types have."""
-    line = "zebra apple not mango very good kiwi film one dull and its end but fun"
-    oracle = Oracle({"good": 4.0, "dull": -3.0, "not": -1.0}, {"good": 1.0, "dull": 0.5}, (0.0, 0.0))
-
-    def model(texts):
-        return np.array(oracle(texts)) + [0.1 * np.sin(1e3 * sum(map(ord, text))) for text in texts]
-
-    tokens, types = (
-        slalom.Explainer(model, output="log_odds", unit=unit, queries=400, check=0)(line) for unit in ("token", "type")
-    )
-    asked = slalom.Explainer(model, output="log_odds", unit="token", method="leave-one-out")(line)
-    for e in (tokens, types):
-        np.testing.assert_allclose(e.removal, asked.removal, atol=0.35)
-    np.testing.assert_allclose(types.removal, tokens.removal, rtol=1e-4, atol=1e-6)
-    for name in ("removal", "gradient", "value", "importance"):
-        np.testing.assert_allclose(types.errors[name], tokens.errors[name], rtol=1e-4, atol=1e-6, err_msg=name)
-    np.testing.assert_allclose(
-        types.errors["shapley"], tokens.errors["shapley"], rtol=0.3
-    )  # draws are in the order of the types
-
-
 @cases("place", [0, -1])
 def test_a_model_of_places_is_explained_as_well_as_without_sharing(place):
     effects = {"good": 1.5, "bad": -2.0, "film": 0.3, "not": -0.7}
@@ -115,7 +93,7 @@ def test_a_model_of_places_is_explained_as_well_as_without_sharing(place):
         return [3.0 * effects.get((text.split() or [""])[place], 0.0) for text in texts]
 
     shared, own = [], []
-    for seed in range(3):
+    for seed in range(2):
         text = " ".join(np.random.default_rng(seed).choice(["good", "bad", "film", "the", "not", "was"], 12))
         explainer = slalom.Explainer(model, output="log_odds", unit="word", seed=seed)
         for part, m in ((shared, JOINT), (own, replace(JOINT, name="own", shared=False))):

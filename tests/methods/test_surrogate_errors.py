@@ -3,8 +3,7 @@
 import numpy as np
 
 import slalom
-from slalom.core import Lengths, Slalom
-from slalom.methods import far, surrogate
+from slalom.core import Slalom
 from tests.cases import cases
 
 TEXT = "good and bad and good or so it goes on and on for a while until it ends"
@@ -40,26 +39,6 @@ def test_every_score_has_errors_of_its_shape(method):
     assert e.certain()[e.units.index("good")]
 
 
-@cases("method", ["joint", "local"])
-def test_the_error_of_the_effect_of_the_length_counts_as_far_as_rows_next_to_the_text_do_not_tell_it(method, monkeypatch):
-    told, found, fit_near = np.zeros(len(TEXT.split())), [], surrogate.fit_near
-
-    def watched(*rows):
-        near = fit_near(*rows)._replace(lengths=None)  # an effect of its own would have its errors among the others
-        told[:] = near.told
-        return near
-
-    monkeypatch.setattr(surrogate, "fit_near", watched)
-    for error in (None, 5.0):
-        length = lambda sizes, left, longest, certainty, error=error: Lengths(np.zeros(longest + 1), error)  # noqa: E731
-        monkeypatch.setattr(far, "fit_lengths", length)
-        found.append(explained(method=method))
-    assert (told > 0.1).any() == (method == "joint")
-    for name in ("removal", "gradient"):
-        expected = np.hypot(found[0].standard_errors(name), 5.0 * np.sqrt(1.0 - told))
-        np.testing.assert_allclose(found[1].standard_errors(name), expected, rtol=1e-9)
-
-
 def test_tied_units_have_equal_errors():
     e = explained(method="local", unit="type")
     first, second = (i for i, name in enumerate(e.units) if name == "good")
@@ -80,14 +59,6 @@ def test_errors_of_all_classes_have_a_column_each():
     for name in SCORES:
         assert e.errors[name].shape == (len(e), 3), name
         assert np.isfinite(e.errors[name]).all(), name
-
-
-def test_errors_survive_a_file(tmp_path):
-    e = explained(method="local")
-    e.save(tmp_path / "e.json")
-    back = slalom.load(tmp_path / "e.json")
-    for name in SCORES:
-        np.testing.assert_array_equal(back.errors[name], e.errors[name])
 
 
 def test_a_fitter_without_errors_gives_none():

@@ -12,7 +12,6 @@ import slalom
 from slalom.errors import InputError
 from slalom.result.codec import FIELDS
 from slalom.result.wording import fidelity_text
-from slalom.text.samplers import Whole
 from tests.cases import cases
 
 EXPLAINER = slalom.Explainer(
@@ -117,7 +116,7 @@ class Broken(slalom.Method):
     def plan(self, units, budget, rng, empty):
         if self.place == "plan":
             raise RuntimeError("boom")
-        return Whole().draw(units.type_of_unit, budget, rng, empty)
+        return super().plan(units, budget, rng, empty)
 
     def explain(self, context):
         raise KeyError("boom")

@@ -22,7 +22,7 @@ from slalom.core import Additive, Lengths, Surrogate
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError, SlalomError, one_line
 from slalom.models import Model, Observed, Reading
-from slalom.text import QueryPlan, Units, Whole
+from slalom.text import QueryPlan, Units
 from slalom.threads import many_blas_threads
 
 
@@ -86,24 +86,13 @@ class MethodContext:
         return self.observed is None or self.observed.exact
 
     def one_class(self, method: str) -> int:
-        """Return the target, for methods that explain one class at a time.
-
-        Args:
-            method: Name of the method, for the message.
-
-        Raises:
-            InputError: If the target is "all".
-        """
+        """Return the target, for methods that explain one class at a time; `method` is their name, for the message."""
         if self.target == "all":
             raise InputError(f"method {method!r} explains one class at a time; choose a target")
         return self.target
 
     def shared(self, effects: Floats) -> Floats:
-        """Return effects (n,) averaged over the units that share their parameters.
-
-        Args:
-            effects: One effect per unit (n,).
-        """
+        """Return effects (n,) averaged over the units that share their parameters."""
         types = self.units.type_of_unit
         return (np.bincount(types, effects) / np.bincount(types))[types]
 
@@ -140,21 +129,12 @@ class MethodResult(NamedTuple):
         return {name: errors for name, errors in names.items() if errors is not None}
 
     def predict(self, keep: NDArray[np.bool_], units: Units) -> Floats:
-        """Return the predicted scores of rows (m, n), the effect of the length included.
-
-        Args:
-            keep: Presence of the units.
-            units: The units.
-        """
+        """Return the predicted scores of rows (m, n), the effect of the length included."""
         predicted = self.surrogate(keep.astype(np.float64))
         return predicted if self.lengths is None else predicted + self.lengths(units.lengths(keep))
 
     def removal(self, units: Units) -> Floats:
-        """Return the decrease of the predicted score of the whole text without each unit, (n,) or (n, n_classes).
-
-        Args:
-            units: The units.
-        """
+        """Return the decrease of the predicted score of the whole text without each unit, (n,) or (n, n_classes)."""
         changes = self.surrogate.removal()
         return changes if self.lengths is None else changes + self.lengths.removal(units.sizes)
 
@@ -190,28 +170,20 @@ class Method(ABC):
         return False
 
     def separable(self, n: int, rows: int) -> bool:
-        """Return whether a text may be explained while another thread explains another text.
+        """Return whether a text of n units and so many queries may be explained while another thread explains another text.
 
         That must neither ask the model nor look into it, and be interruptible (`slalom.interrupt.check`).
-
-        Args:
-            n: Number of units.
-            rows: Number of queries.
         """
         return False
 
     def seconds(self, n: int, rows: int) -> float:
-        """Return about how long the computation takes on one core, without queries; 0: too short to matter.
-
-        Args:
-            n: Number of units with parameters of their own.
-            rows: Number of queries.
-        """
+        """Return about how long the computation for n parameters takes on one core, without queries; 0: too short to matter."""
         return 0.0
 
-    @abstractmethod
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        """Return the queries to send in advance; where the budget grows in rounds, further rows are taken from further calls.
+        """Return the queries to send in advance; default: the whole text.
+
+        Where the budget grows in rounds, further rows are taken from further calls.
 
         Args:
             units: Units of the text.
@@ -219,16 +191,11 @@ class Method(ABC):
             rng: Random generator.
             empty: Whether the model accepts an empty input.
         """
+        return QueryPlan(np.ones((1, len(units)), dtype=bool), np.ones(1))
 
     @abstractmethod
     def explain(self, context: MethodContext) -> MethodResult:
-        """Explain one text.
-
-        Args:
-            context: The text, its model and the scores of the plan.
-
-        Returns:
-            A surrogate of the units, with its quality and standard errors where known.
+        """Return a surrogate of the units of one text, with its quality and standard errors where known.
 
         Raises:
             InputError: If the method does not support this model or target.
@@ -253,15 +220,11 @@ class BlackBoxMethod(Method):
         [0.0, 0.5, 0.5]
     """
 
-    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        return Whole().draw(units.type_of_unit, budget, rng, empty)
-
     def explain(self, context: MethodContext) -> MethodResult:
         context.one_class(self.name)
         c = context
-        surrogate: object = self.attribute(
-            QueryContext(c.reading.text, c.units.names, c.units.spans, c.ask, c.budget, c.reading.empty, c.seed)
-        )
+        text = QueryContext(c.reading.text, c.units.names, c.units.spans, c.ask, c.budget, c.reading.empty, c.seed)
+        surrogate: object = self.attribute(text)
         if not isinstance(surrogate, Additive):
             raise InputError(f"method {self.name!r} must return an Additive; got {type(surrogate).__name__}")
         _check_shape(self, surrogate.effects, len(c.units), "units")
@@ -269,14 +232,7 @@ class BlackBoxMethod(Method):
 
     @abstractmethod
     def attribute(self, context: QueryContext) -> Additive:
-        """Return the effects (n,) of the units and a base.
-
-        Args:
-            context: The text, and a function that queries the model.
-
-        Raises:
-            InputError: If the method does not support this model.
-        """
+        """Return the effects (n,) of the units and a base; InputError if the method does not support this model."""
 
 
 class WhiteBoxMethod(Method):
@@ -290,9 +246,6 @@ class WhiteBoxMethod(Method):
     takes_budget: ClassVar[bool] = False
     plans_all: ClassVar[bool] = True
 
-    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        return Whole().draw(units.type_of_unit, budget, rng, empty)
-
     def explain(self, context: MethodContext) -> MethodResult:
         target = context.one_class(self.name)
         with many_blas_threads():
@@ -301,9 +254,8 @@ class WhiteBoxMethod(Method):
         _check_shape(self, atoms, len(context.reading.names), "atoms")
         per_unit = np.bincount(context.units.unit_of_atom, atoms, minlength=len(context.units)).astype(np.float64)
         effects = context.shared(per_unit)
-        return MethodResult(
-            Additive(effects, float(context.score) - float(effects.sum())), r2=1.0
-        )  # on the plan, the whole text
+        base = float(context.score) - float(effects.sum())
+        return MethodResult(Additive(effects, base), r2=1.0)  # on the plan, the whole text
 
     @abstractmethod
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:

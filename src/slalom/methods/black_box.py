@@ -46,13 +46,7 @@ class LeaveOneOut(BlackBoxMethod):
 @final
 @dataclass(frozen=True)
 class Lime(BlackBoxMethod):
-    """LIME of the lime package, with all units as features.
-
-    Args:
-        kernel_width: Width of the kernel on the cosine distance. Default: that of the package, 25.
-    """
-
-    kernel_width: float | None = None
+    """LIME of the lime package, with all units as features."""
 
     name: str = "lime"
     summary: str = "the lime package: random deletions, a kernel, ridge regression"
@@ -66,8 +60,7 @@ class Lime(BlackBoxMethod):
             scores = context.ask([[word != _REMOVED for word in text.split()] for text in texts])
             return np.column_stack([-scores, scores])
 
-        width = {} if self.kernel_width is None else {"kernel_width": self.kernel_width}
-        explainer = lime_text.LimeTextExplainer(bow=False, mask_string=_REMOVED, random_state=context.seed % 2**32, **width)
+        explainer = lime_text.LimeTextExplainer(bow=False, mask_string=_REMOVED, random_state=context.seed % 2**32)
         names = " ".join(f"u{i}" for i in range(n))
         explanation = explainer.explain_instance(names, classify, labels=(1,), num_features=n, num_samples=context.budget)
         effects = np.zeros(n)

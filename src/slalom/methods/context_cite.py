@@ -16,41 +16,24 @@ from typing import ClassVar, final
 import numpy as np
 
 from slalom.core import Additive
-from slalom.errors import InputError, require
+from slalom.errors import require
 from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.models.continuation import Continuation
 from slalom.text import QueryPlan, Units
 
+_STRENGTH = 0.01  # lambda of the lasso
 _TRIES = 20  # draws per row until all rows of a plan are different
 
 
 @final
 @dataclass(frozen=True)
 class ContextCite(Method):
-    """The method of ContextCite: random halves of the units, and a lasso.
-
-    Args:
-        strength: Strength lambda of the lasso.
-
-    Raises:
-        InputError: The strength is negative.
-
-    Example:
-        >>> ContextCite().plan(Units(("a", "b"), np.zeros((2, 2)), np.arange(2), np.arange(2)), 9, np.random.default_rng(0),
-        ...     empty=True).keep.shape
-        (4, 2)
-    """
-
-    strength: float = 0.01
+    """The method of ContextCite: random halves of the units, and a lasso."""
 
     name: str = "context-cite"
     summary: str = "ContextCite: a lasso on random halves of the units"
     extra: ClassVar[str | None] = "sklearn"
     plans_all: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if not self.strength >= 0.0:
-            raise InputError(f"the strength of a lasso must not be negative; got {self.strength!r}")
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         n = len(units)
@@ -78,7 +61,7 @@ class ContextCite(Method):
             deviation = keep[:, varied].std(axis=0)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a fit that has not quite converged
-                lasso = Lasso(self.strength, random_state=context.seed % 2**32, max_iter=10_000).fit(
+                lasso = Lasso(_STRENGTH, random_state=context.seed % 2**32, max_iter=10_000).fit(
                     (keep[:, varied] - keep[:, varied].mean(axis=0)) / deviation, (scores - level) / length
                 )
             effects[varied] = lasso.coef_ * length / deviation

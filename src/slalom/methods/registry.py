@@ -4,7 +4,6 @@ A plugin is a package with an entry point in the group ``slalom.methods``. Its n
 `Method`, or to a function without arguments that returns one.
 """
 
-from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from typing import final
@@ -22,48 +21,20 @@ from slalom.plugins import load_plugin, load_plugins, table
 
 GROUP = "slalom.methods"
 BUILT_IN: tuple[Method, ...] = (
-    *OURS,
-    *RIDGE,
-    LeaveOneOut(),
-    Lime(),
-    KernelShap(),
-    PartitionShap(),
-    ContextCite(),
-    Gradient(),
-    InputXGradient(),
-    IntegratedGradients(),
-    AttentionMean(),
-    AttentionRollout(),
-    AttnLRP(),
-    Random(),
+    *(*OURS, *RIDGE, LeaveOneOut(), Lime(), KernelShap(), PartitionShap(), ContextCite()),
+    *(Gradient(), InputXGradient(), IntegratedGradients(), AttentionMean(), AttentionRollout(), AttnLRP(), Random()),
 )
 _BUILT_IN = {method.name: method for method in BUILT_IN}
 
 
 @final
-class MethodTable(Mapping[str, Method]):
-    """Methods by name. Its repr is a table of what each does and needs.
-
-    Args:
-        methods: The methods by name, in the order of the table.
-    """
-
-    def __init__(self, methods: Mapping[str, Method]) -> None:
-        self._methods = dict(methods)
-
-    def __getitem__(self, name: str) -> Method:
-        return self._methods[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._methods)
-
-    def __len__(self) -> int:
-        return len(self._methods)
+class MethodTable(dict[str, Method]):
+    """Methods by name. Its repr is a table of what each does and needs."""
 
     def __repr__(self) -> str:
         rows = (
             (name, ", ".join(m.needs) or "-", m.extra or "-", "yes" if m.signed else "no", m.summary)
-            for name, m in self._methods.items()
+            for name, m in self.items()
         )
         return table(("method", "needs", "extra", "sign", "what it does"), rows)
 
@@ -82,10 +53,7 @@ def list_methods() -> MethodTable:
 
 
 def method(name: object) -> Method:
-    """Return a method by its name.
-
-    Args:
-        name: A name of `list_methods()`; a Method is returned unchanged.
+    """Return a method by its name in `list_methods()`; a Method is returned unchanged.
 
     Raises:
         InputError: If there is no such method, or it is a plugin that cannot be loaded.

@@ -57,8 +57,8 @@ def explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
     others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
     report = model.report(np.concatenate([run.answers.outputs[m : m + 1], run.answers.outputs[others]]))
     tests = np.ones(len(scores), dtype=bool)  # what the method has asked by itself does not test it
-    for i in range(m + 1, len(tests)):
-        tests[i] = observed.known[i] and task.keep[i].tobytes() not in queried
+    unseen = np.array([row.tobytes() not in queried for row in task.keep[m + 1 :]], dtype=bool)
+    tests[m + 1 :] = observed.known[m + 1 :] & unseen
     if not tests.all():
         near = int(tests[m + 1 : m + 1 + task.near].sum())
         task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
@@ -103,9 +103,10 @@ def check_pairs(engine: Engine, run: TextRun, options: Options) -> None:
 
     Nothing is asked where that would exceed max_queries, nor where costs are limited: texts that follow may need the rest.
     """
-    e, task, began = run.result, run.task, run.clock()
+    e = run.result
     if not isinstance(e, Explanation) or not options.checks_pairs or engine.spending.max_cost is not None:
         return
+    task, began = run.task, run.clock()
     pairs = [pair for pair in pairs_to_check(e, task.budget) if task.reading.empty or len(e) > 2]
     rows = combinations(pairs, len(e))
     if not pairs or e.queries + len(run.unasked(rows)) > (options.max_queries or np.inf):

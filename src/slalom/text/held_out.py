@@ -17,15 +17,9 @@ LEAST = 8  # rows of a place: fewer say nothing about an explanation
 def held_out(
     fitted: NDArray[np.bool_], names: Sequence[str], check: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return queries that test an explanation and are not in its fit.
+    """Return up to `check` queries that test an explanation and are not in its fit, rows `fitted` (m, n) of named units.
 
     Two rows are the same query where they leave the same names: of "very very" either word may go.
-
-    Args:
-        fitted: Presence (m, n) of the rows that are fitted.
-        names: Names of the units (n,).
-        check: Number of rows to return in all, at most.
-        rng: Random generator.
 
     Returns:
         Presence of rows near the text (1 to 10 units removed) and of subsets of all sizes. There are at most ten different
@@ -54,12 +48,6 @@ def reserved(
     Where the plan has nearly all subsets of a short text, what it leaves tells nothing: up to an eighth of all subsets is
     then reserved for each of the two places. A text of so few subsets that this is less than `LEAST` keeps its plan.
 
-    Args:
-        plan: The queries of the fit.
-        names: Names of the units (n,).
-        check: Number of rows to return in all, at most.
-        rng: Random generator.
-
     Returns:
         The plan without the reserved rows, then rows near the text and of all sizes as `held_out` returns them.
     """
@@ -85,12 +73,7 @@ def reserved(
 
 
 def query_keys(keep: NDArray[np.bool_], names: Sequence[str]) -> list[bytes]:
-    """Return a key for each row; rows that leave the same names have the same one.
-
-    Args:
-        keep: Presence of units (m, n).
-        names: Names of the units (n,).
-    """
+    """Return a key for each row (m, n); rows that leave the same names have the same one."""
     kinds = _kinds(tuple(names))
     if kinds is None:
         return [row.tobytes() for row in np.packbits(keep, axis=1)]

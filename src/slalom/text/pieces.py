@@ -10,26 +10,14 @@ from slalom.text.segment import Spans
 
 
 class Piece(NamedTuple):
-    """A piece of a text.
-
-    Attributes:
-        text: Its characters.
-        unit: Index of its unit; None between units.
-    """
+    """A piece of a text, and the index of its unit; None between units."""
 
     text: str
     unit: int | None
 
 
 def pieces(text: str, spans: Spans) -> list[Piece]:
-    """Cut a text at its units.
-
-    Args:
-        text: The text.
-        spans: Character spans of the units (n, 2).
-
-    Returns:
-        The pieces of units and the pieces between them, in the order of the text.
+    """Cut a text at the spans (n, 2) of its units: the pieces of units and those between them, in the order of the text.
 
     Example:
         >>> import numpy as np
@@ -48,9 +36,6 @@ def pieces(text: str, spans: Spans) -> list[Piece]:
 
 def printable(text: str) -> str:
     """Return a text that can be encoded: lone surrogates become U+FFFD.
-
-    Args:
-        text: Any string.
 
     Example:
         >>> printable("a \\ud83d b")

@@ -4,7 +4,6 @@
     Deletions   the text without 1..k units; with repeats=True and k = 5 the paper's SLALOM-fidel
     Scales      subsets of every size (ours): k units are kept, k spread evenly over 1..n-1
     TwoScales   both (ours): deletions next to the text, and subsets of every size, small ones more often
-    Whole       the text itself, for methods that look inside the model or choose their own queries
 
 A sampler needs neither text nor model: it turns a number of units into presence (m, n) and row weights (m,). Rows are distinct,
 so there are fewer than the budget allows where there are not enough. The same generator state gives the same rows.
@@ -128,15 +127,6 @@ class Deletions(Sampler):
 
 @final
 @dataclass(frozen=True)
-class Whole(Sampler):
-    """The whole text, as the only query."""
-
-    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
-        return _uniform(np.ones((1, len(types)), dtype=bool))
-
-
-@final
-@dataclass(frozen=True)
 class Scales(Sampler):
     """Subsets of every size, the whole text, and the empty text where the model accepts it.
 
@@ -256,17 +246,15 @@ def spread(
 def extended(
     plan: QueryPlan, draw: Callable[[int], QueryPlan], budget: int, is_new: Callable[[Keep], NDArray[np.bool_]]
 ) -> QueryPlan:
-    """Return a plan with further rows of its design, for a budget that grows in rounds.
+    """Return a plan with further rows of its design, up to a larger budget; fewer where no new ones are left.
+
+    A whole text that weighs more than any other row keeps its share of the weight.
 
     Args:
-        plan: The plan so far.
+        plan: The plan so far; its rows come first.
         draw: Function from a number to a plan of at most so many rows, other ones in each call.
         budget: Largest number of rows, those of the plan included.
         is_new: Function from rows (k, n) to which of them are new queries (k,), neither asked nor held out.
-
-    Returns:
-        The rows of the plan, then new ones, fewer than the budget where none are left. A whole text that weighs more than any
-        other row keeps its share of the weight.
     """
     needed, number = budget - len(plan.keep), budget - len(plan.keep)
     if needed <= 0:
@@ -293,12 +281,7 @@ def removed(n: int, numbers: NDArray[np.int64], rng: np.random.Generator) -> Kee
 
 def distinct(keep: Keep) -> tuple[Keep, NDArray[np.int64]]:
     """Return the distinct rows in the order of their first occurrence, and their multiplicities."""
-    packed = np.packbits(keep, axis=1)
-    raw, size = packed.tobytes(), packed.shape[1]
-    if len({raw[i : i + size] for i in range(0, len(raw), size)}) == len(keep):
-        return keep, np.ones(len(keep), dtype=np.int64)
-    rows = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
-    _, first, times = np.unique(rows, return_index=True, return_counts=True)
+    _, first, times = np.unique(np.packbits(keep, axis=1), axis=0, return_index=True, return_counts=True)
     order = np.argsort(first)
     return keep[first[order]], times[order].astype(np.int64)
 

@@ -20,6 +20,7 @@ slalom.text.abbreviations is one table for all. docs/decisions/0001-sentences.md
 All spans are character offsets [start, end) into the text, in order, without overlaps.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -62,13 +63,7 @@ _REACH = 40  # characters before a full stop that are examined
 
 
 def simple_words(text: str) -> Spans:
-    """Return the words of a text, and the single characters of scripts that are written without spaces.
-
-    Args:
-        text: The text.
-
-    Returns:
-        Character spans (n, 2).
+    """Return the spans of words, and of the single characters of scripts that are written without spaces.
 
     Example:
         >>> text = "It isn't good,<br />is it? 👍🏽 不错"
@@ -79,13 +74,7 @@ def simple_words(text: str) -> Spans:
 
 
 def words(text: str) -> Spans:
-    """Return the words of a text, also of scripts that are written without spaces.
-
-    Args:
-        text: The text.
-
-    Returns:
-        Character spans (n, 2).
+    """Return the spans of words, also of scripts that are written without spaces.
 
     Raises:
         MissingExtra: The text has words of Chinese, Japanese, Thai, Lao, Khmer or Burmese, and icu4py is not installed.
@@ -116,48 +105,30 @@ def _dictionary_words(run: str) -> list[str]:
 
 
 def sentences(text: str) -> Spans:
-    """Return the sentences of a text, without the white space around them.
-
-    Args:
-        text: The text.
-
-    Returns:
-        Character spans (n, 2).
+    """Return the spans of sentences, without the white space around them.
 
     Example:
         >>> text = "Mr. Smith left. Why?<br />Nobody knows"
         >>> [text[a:b] for a, b in sentences(text)]
         ['Mr. Smith left.', 'Why?<br />', 'Nobody knows']
     """
-    cuts, start = [], 0
+    ends, start = list[int](), 0
     for stop in _STOP.finditer(text):
         if stop["line"] or _ends(text, start, stop):
-            cuts.append((start, stop.end()))
             start = stop.end()
-    cuts.append((start, len(text)))
-    return _spans([trimmed(text, a, b) for a, b in cuts if text[a:b].strip()])
+            ends.append(start)
+    return _cut(text, ends)
 
 
 def paragraphs(text: str) -> Spans:
-    """Return the paragraphs of a text, which blank lines separate, without the white space around them.
-
-    Args:
-        text: The text.
-
-    Returns:
-        Character spans (n, 2).
+    """Return the spans of paragraphs, which blank lines separate, without the white space around them.
 
     Example:
         >>> text = "One.\\nStill one.\\n\\n \\nTwo."
         >>> [text[a:b] for a, b in paragraphs(text)]
         ['One.\\nStill one.', 'Two.']
     """
-    cuts, start = [], 0
-    for gap in _GAP.finditer(text):
-        cuts.append((start, gap.end()))
-        start = gap.end()
-    cuts.append((start, len(text)))
-    return _spans([trimmed(text, a, b) for a, b in cuts if text[a:b].strip()])
+    return _cut(text, [gap.end() for gap in _GAP.finditer(text)])
 
 
 def clusters(text: str) -> Spans:
@@ -231,6 +202,11 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     if len(piece) == len(left.rstrip()) or not left:  # the usual case
         return start, end
     return start + len(piece) - len(left), start + len(piece.rstrip())
+
+
+def _cut(text: str, ends: list[int]) -> Spans:
+    """Return the spans of a text cut at these places, without white space."""
+    return _spans([trimmed(text, a, b) for a, b in pairwise([0, *ends, len(text)]) if text[a:b].strip()])
 
 
 def _spans(pairs: list[tuple[int, int]]) -> Spans:

@@ -69,11 +69,7 @@ class Units:
         return int(self.type_of_unit.max(initial=-1)) + 1
 
     def atoms(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the presence of atoms (m, T) for the presence of units (m, n).
-
-        Args:
-            keep: Presence of units (m, n).
-        """
+        """Return the presence of atoms (m, T) for the presence of units (m, n)."""
         return keep if len(self.unit_of_atom) == len(self) else keep[:, self.unit_of_atom]
 
     @property
@@ -82,19 +78,11 @@ class Units:
         return np.bincount(self.unit_of_atom, minlength=len(self)).astype(np.int64)
 
     def lengths(self, keep: NDArray[np.bool_]) -> Index:
-        """Return the number of atoms (m,) for the presence of units (m, n).
-
-        Args:
-            keep: Presence of units (m, n).
-        """
+        """Return the number of atoms (m,) for the presence of units (m, n)."""
         return np.asarray((keep @ self.sizes.astype(np.float64)).astype(np.int64))
 
     def counts(self, keep: NDArray[np.bool_]) -> NDArray[np.float64] | csr_array:
-        """Return counts of parameters (m, n_types) for the presence of units (m, n); a sparse array where few are present.
-
-        Args:
-            keep: Presence of units (m, n).
-        """
+        """Return counts of parameters (m, n_types) for the presence of units (m, n); a sparse array where few are present."""
         shape = len(keep), self.n_types
         sparse = 8 * np.count_nonzero(keep) <= keep.size
         if self.own and not sparse:
@@ -109,7 +97,7 @@ class Units:
 
 
 def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Index, cells: Spans | None = None) -> Units:
-    """Make the units of a text from its atoms.
+    """Make the units of a text, in its order, from its T atoms.
 
     Args:
         text: The text.
@@ -119,12 +107,8 @@ def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Ind
         types: Types of the atoms (T,); equal atoms have equal numbers.
         cells: Spans of the units (n, 2), as `chosen_spans` returns them. Default: they follow from text and kind.
 
-    Returns:
-        The units, in the order of the text.
-
     Raises:
         InputError: If there is no such kind.
-        MissingExtra: As `words` does.
 
     Example:
         >>> atoms = np.array([[0, 3], [4, 7], [7, 11], [12, 15]])
@@ -158,19 +142,12 @@ def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Ind
 
 
 def chosen_spans(text: str, function: UnitFunction) -> Spans:
-    """Return the units that a function finds in a text.
+    """Return the spans (n, 2) of the units that a function finds in a text.
 
     What is between two units belongs to the one before it, what is before the first to the first; it is removed with them.
 
-    Args:
-        text: The text.
-        function: Returns (start, end) pairs, in order, without overlaps.
-
-    Returns:
-        Character spans (n, 2); together they cover the text, but for white space.
-
     Raises:
-        InputError: The function fails, or returns something else.
+        InputError: The function fails, or does not return (start, end) pairs in order and without overlaps.
 
     Example:
         >>> chosen_spans("one, two", lambda text: [(0, 3), (5, 8)]).tolist()

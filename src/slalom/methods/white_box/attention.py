@@ -30,16 +30,15 @@ if TYPE_CHECKING:
 class AttentionMean(WhiteBoxMethod):
     """The mean attention over layers and heads."""
 
-    signed: bool = False
-
     name: str = "attention"
     summary: str = "mean attention over layers and heads, without a sign"
+    signed: bool = False
     needs: ClassVar[tuple[str, ...]] = ("attention",)
     extra: ClassVar[str | None] = "hf"
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        with open_for_gradients(model, reading, "attention") as run:
-            maps = _attention_maps(run, "attention")
+        with open_for_gradients(model, reading, self.name) as run:
+            maps = _attention_maps(run, self.name)
             return run.atoms(maps.mean(dim=0)[_reading_position(run, maps)])
 
 
@@ -48,16 +47,15 @@ class AttentionMean(WhiteBoxMethod):
 class AttentionRollout(WhiteBoxMethod):
     """Attention followed through the layers down to the tokens."""
 
-    signed: bool = False
-
     name: str = "rollout"
     summary: str = "attention followed through the layers, without a sign"
+    signed: bool = False
     needs: ClassVar[tuple[str, ...]] = ("attention",)
     extra: ClassVar[str | None] = "hf"
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        with open_for_gradients(model, reading, "rollout") as run:
-            maps = _attention_maps(run, "rollout")
+        with open_for_gradients(model, reading, self.name) as run:
+            maps = _attention_maps(run, self.name)
             row = maps.new_zeros(maps.shape[1])
             row[_reading_position(run, maps)] = 1.0
             for layer in maps.flip(0):
@@ -83,14 +81,10 @@ def _attention_maps(run: "ForwardPass", method: str) -> "torch.Tensor":
     def catch(module: Any, args: Any, output: Any) -> None:
         caught.append(getattr(output, "attentions", None))
 
-    with (
-        attention_implementation(run.network, "eager"),
-        _transformers_hooks_removed(run.network),
-        ExitStack() as stack,
-        torch.no_grad(),
-    ):
-        stack.callback(run.network.register_forward_pre_hook(ask, with_kwargs=True).remove)
-        stack.callback(run.network.register_forward_hook(catch).remove)
+    network = run.network
+    with attention_implementation(network, "eager"), _hooks_removed(network), ExitStack() as stack, torch.no_grad():
+        stack.callback(network.register_forward_pre_hook(ask, with_kwargs=True).remove)
+        stack.callback(network.register_forward_hook(catch).remove)
         run.logits()
     length = run.ids.shape[2]
     if not caught or not caught[0] or any(a is None or a.shape[-2:] != (length, length) for a in caught[0]):
@@ -109,7 +103,7 @@ def _reading_position(run: "ForwardPass", maps: "torch.Tensor") -> int:
 
 
 @contextmanager
-def _transformers_hooks_removed(net: Any) -> Iterator[None]:
+def _hooks_removed(net: Any) -> Iterator[None]:
     """Remove the hooks that transformers leaves in a model after returning its attention."""
     flag = "_output_capturing_hooks_installed"
     before = [(module, set(module._forward_hooks), flag in module.__dict__) for module in net.modules()]

@@ -8,18 +8,15 @@
 
 With R = x times a slope g each rule is a rule for slopes (relevance.py): one backward pass with changed slopes gives them all.
 
-Two things are not conserved. Biases keep their share b_j / z_j of the relevance, and a softmax keeps the remainder of its
-expansion: sum_i R_i is not what came in. Everything else is: with `softmax="constant"` (attention is taken as constant and the
-values get all of the relevance, the rule of Ali et al. 2022) and without biases the positions sum to the score. The relevance
-of a position is that of the vector that enters the network there: token, position and segment together. Of more than two
-classes the log odds are taken as linear in the logits, with their slopes at this text.
+Two things are not conserved: biases keep their share b_j / z_j of the relevance, and a softmax the remainder of its expansion.
+The relevance of a position is that of the vector that enters the network there: token, position and segment together. Of more
+than two classes the log odds are taken as linear in the logits, with their slopes at this text.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, final
+from typing import ClassVar, final
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError
 from slalom.methods.base import WhiteBoxMethod
 from slalom.methods.white_box.access import open_for_gradients
 from slalom.models import Model, Reading
@@ -28,31 +25,14 @@ from slalom.models import Model, Reading
 @final
 @dataclass(frozen=True)
 class AttnLRP(WhiteBoxMethod):
-    """Relevance by the rules above, for BERT, DistilBERT and GPT-2 classifiers.
-
-    Attributes:
-        epsilon: Keeps the denominators of linear layers and products away from zero.
-        softmax: "taylor" or "constant".
-        name: "attnlrp".
-        summary: One line.
-        extra: The extra that it needs.
-    """
-
-    epsilon: float = 1e-6
-    softmax: Literal["taylor", "constant"] = "taylor"
+    """Relevance by the rules above, for BERT, DistilBERT and GPT-2 classifiers."""
 
     name: str = "attnlrp"
     summary: str = "relevance propagated backwards, for BERT, DistilBERT and GPT-2"
     extra: ClassVar[str | None] = "hf"
 
-    def __post_init__(self) -> None:
-        if not self.epsilon >= 0:
-            raise InputError(f"epsilon must be at least 0; got {self.epsilon!r}")
-        if self.softmax not in ("taylor", "constant"):
-            raise InputError(f"softmax must be 'taylor' or 'constant'; got {self.softmax!r}")
-
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        with open_for_gradients(model, reading, "attnlrp") as run:
+        with open_for_gradients(model, reading, self.name) as run:
             from slalom.methods.white_box.relevance import relevance  # noqa: PLC0415
 
-            return run.atoms(relevance(run, target, self.epsilon, self.softmax == "constant"))
+            return run.atoms(relevance(run, target))

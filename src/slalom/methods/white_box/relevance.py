@@ -28,12 +28,13 @@ from slalom.methods.white_box.attention import attention_implementation
 from slalom.methods.white_box.passes import ForwardPass
 
 _NAME = "slalom_attnlrp"
+_EPSILON = 1e-6  # keeps the denominators of linear layers and products away from zero
 _KINDS = (BertForSequenceClassification, DistilBertForSequenceClassification, GPT2ForSequenceClassification)
 _PASS_THROUGH = (torch.nn.Dropout, torch.nn.Embedding, torch.nn.Identity)
 Hook = Callable[[Any, Any, torch.Tensor], torch.Tensor]
 
 
-def relevance(run: ForwardPass, target: int, epsilon: float, constant: bool) -> torch.Tensor:
+def relevance(run: ForwardPass, target: int, epsilon: float = _EPSILON) -> torch.Tensor:
     """Return the relevance (length,) of every position, special tokens included."""
     net = run.network
     leaves = [module for module in net.modules() if not list(module.children())]
@@ -47,7 +48,7 @@ def relevance(run: ForwardPass, target: int, epsilon: float, constant: bool) -> 
         entered.append(args[0].detach().requires_grad_())
         return entered[0]
 
-    with _attention_by_rules(net, epsilon, constant), ExitStack() as stack:
+    with _attention_by_rules(net, epsilon), ExitStack() as stack:
         stack.callback(first.register_forward_pre_hook(enter).remove)
         for module, hook in hooks:
             stack.callback(module.register_forward_hook(hook).remove)
@@ -104,7 +105,7 @@ def _activated(module: Any, args: tuple[torch.Tensor, ...], output: torch.Tensor
 
 
 @contextmanager
-def _attention_by_rules(net: Any, epsilon: float, constant: bool) -> Iterator[None]:
+def _attention_by_rules(net: Any, epsilon: float) -> Iterator[None]:
     """Let a transformers model compute attention by the rules; the attention registry and the model are restored."""
 
     def attend(
@@ -112,8 +113,7 @@ def _attention_by_rules(net: Any, epsilon: float, constant: bool) -> Iterator[No
     ) -> tuple[torch.Tensor, torch.Tensor]:
         logits = _stable(_halved(query) @ _halved(key).transpose(2, 3), epsilon) * scaling
         weights = _attention_weights(logits, module.is_causal)
-        factors = (weights.detach(), value) if constant else (_halved(weights), _halved(value))
-        return _stable(factors[0] @ factors[1], epsilon).transpose(1, 2).contiguous(), weights
+        return _stable(_halved(weights) @ _halved(value), epsilon).transpose(1, 2).contiguous(), weights
 
     ALL_ATTENTION_FUNCTIONS[_NAME] = attend
     try:
