@@ -1,19 +1,13 @@
 """The name of a model: another one after any change, the same one for the same bits."""
 
 import copy
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import torch
 import transformers as hf
 from torch.testing._internal.two_tensor import TwoTensor
 
-import slalom
 from slalom import Explainer
-from slalom.models.huggingface import fingerprint
 from slalom.models.huggingface.fingerprint import fingerprints, identity_of
 from tests.cases import cases
 from tests.models.tiny import classifier
@@ -23,45 +17,24 @@ TEXT = "a good film with a bad end"
 
 
 def test_the_fingerprint_is_the_sum_that_the_module_says_it_is():
-    """Python's own integers, word by word: rows of each tensor first, then what is left of all of them."""
+    """Python's own integers, word by word: whole rows of each tensor first, then what is left of all of them."""
     columns = [int(c) | 1 for c in np.random.PCG64(0).random_raw(1024)]
     generator = np.random.default_rng(0)
     tensors = [torch.from_numpy(generator.standard_normal(n)).float() for n in (5000, 3, 0, 2049, 2)]
     tensors.append(torch.tensor([True, False, True]))
-    whole, rest, odd = [], b"", b""
+    rows, rest = [], b""
     for tensor in tensors:
         raw = tensor.numpy().tobytes()
-        full, words = len(raw) // 8192 * 8192, len(raw) // 8 * 8
-        whole += [raw[k : k + 8192] for k in range(0, full, 8192)]
-        rest, odd = rest + raw[full:words], odd + raw[words:]
-    rest += odd + bytes(-len(odd) % 8)
+        full = len(raw) // 8192 * 8192
+        rows += [raw[k : k + 8192] for k in range(0, full, 8192)]
+        rest += raw[full:]
     rest += bytes(-len(rest) % 8192)
-    rows = [*whole, *(rest[k : k + 8192] for k in range(0, len(rest), 8192))]
+    rows += [rest[k : k + 8192] for k in range(0, len(rest), 8192)]
     total = 0
     for row, number in zip(rows, np.random.PCG64(1).random_raw(len(rows)), strict=True):
         words = [int.from_bytes(row[k : k + 8], "little", signed=True) for k in range(0, 8192, 8)]
         total += (int(number) | 1) * sum(c * (w + (w >> 35)) for c, w in zip(columns, words, strict=True))
     assert fingerprints(tensors) == [(total + 2**63) % 2**64 - 2**63]
-
-
-@cases("threads", [1, 3])
-def test_the_number_of_threads_does_not_matter(threads):
-    tensors = [torch.arange(2_000_000, dtype=torch.float32).reshape(1000, 2000)]
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads)
-        assert fingerprints(tensors) == [-7647265271949150010]
-    finally:
-        torch.set_num_threads(before)
-
-
-def test_a_gpu_computes_the_same_sum(monkeypatch):
-    """The code for GPUs, in several blocks, on the host."""
-    tensors = [torch.randn(n, generator=torch.Generator().manual_seed(n)) for n in (20_000, 3, 300_001)]
-    expected = fingerprints(tensors)
-    monkeypatch.setattr(fingerprint, "_sum_by_numpy", fingerprint._sum_by_torch)
-    monkeypatch.setattr(fingerprint, "_GPU_ROWS", 7)
-    assert fingerprints(tensors) == expected
 
 
 def values(dtype, device):
@@ -104,14 +77,14 @@ def test_signs_that_change_in_pairs_are_seen(dtype):
     generator, found = torch.Generator().manual_seed(0), set()
     base = torch.randn(4096, generator=generator).to(dtype)
     found.add(fingerprints([base])[0])
-    for k in range(300):
+    for k in range(100):
         places = torch.randperm(4096, generator=generator)[: 2 * (k % 4 + 1)]
         flipped = base.clone()
         flipped[places] = -flipped[places]
         found.add(fingerprints([flipped])[0])
     found |= {fingerprints([-base])[0], fingerprints([base.flip(0)])[0]}
     found.add(fingerprints([torch.cat([base[:2048], -base[2048:]])])[0])
-    assert len(found) == 304
+    assert len(found) == 104
     pair = torch.tensor([0.5, -0.5], dtype=dtype)
     assert fingerprints([pair]) != fingerprints([pair.flip(0)])
 
@@ -205,13 +178,6 @@ def test_hooks_are_told_apart_by_what_they_do():
     assert named(hook) == before  # a list of what went by says nothing about the answers
 
 
-def test_evaluation_and_training_have_one_identity():
-    made, _ = classifier("bert")
-    before = identity_of(made.train())
-    assert identity_of(made.eval()) == before
-    assert identity_of(copy.deepcopy(made)) == before
-
-
 def test_a_tied_weight_is_known_as_such():
     def made(tied):
         one, two = torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4, bias=False)
@@ -227,23 +193,12 @@ def test_a_tied_weight_is_known_as_such():
     assert identity_of(changed) != identity_of(made(True))
 
 
-def test_a_saved_model_has_the_same_identity_in_another_process(tmp_path):
-    made, words = classifier("bert", id2label={0: "no", 1: "yes"})
-    before = identity_of(made)
+def test_a_saved_model_has_the_same_identity_wherever_it_is_loaded(tmp_path):
+    made, _ = classifier("bert", id2label={0: "no", 1: "yes"})
+    before = identity_of(made.train())
     made.save_pretrained(tmp_path)
-    words.save_pretrained(tmp_path)
-    assert identity_of(hf.AutoModelForSequenceClassification.from_pretrained(tmp_path)) == before
-    assert identity_of(copy.deepcopy(made).double().float()) == before
-    code = (
-        "import sys, transformers as hf\nfrom slalom.models.huggingface.fingerprint import identity_of\n"
-        "print(identity_of(hf.AutoModelForSequenceClassification.from_pretrained(sys.argv[1])))"
-    )
-    source = str(Path(slalom.__file__).parents[1])
-    environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
-    found = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, check=True, timeout=120
-    )
-    assert found.stdout.split() == [before]
+    loaded = hf.AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert identity_of(loaded) == identity_of(copy.deepcopy(made).eval()) == identity_of(loaded.double().float()) == before
 
 
 def test_a_row_that_is_zeroed_through_data_is_never_answered_from_memory():

@@ -65,13 +65,7 @@ class LanguageModel(ABC):
 
 
 class Part(NamedTuple):
-    """A part of an answer.
-
-    Attributes:
-        start: Its first character.
-        stop: The character after its last one.
-        tokens: Which tokens of the answer overlap it (t,).
-    """
+    """A part of an answer: its characters, and which tokens of the answer (t,) overlap them."""
 
     start: int
     stop: int
@@ -88,11 +82,6 @@ class Continuation(Model):
     """An answer of a language model to a question about sources, as a model of the sources.
 
     Args:
-        language_model: The language model.
-        sources: The sources.
-        template: The prompt.
-        question: The question.
-        answer: The answer.
         guess: Whether to ask nothing, for an estimate: a token of the answer then has four characters.
 
     Raises:
@@ -184,8 +173,7 @@ class Continuation(Model):
         return self.language_model.log_probs(inputs, self.said, self.lead)
 
     def collect(self, handle: Floats) -> Floats:
-        if handle.size and float(handle.max()) > 1e-3:
-            most = float(handle.max())
+        if (most := handle.max(initial=0.0)) > 1e-3:
             raise ModelError(f"{self.name} answered with a log probability of {most:.3g}; it must not be above 0")
         return np.minimum(handle, 0.0)
 

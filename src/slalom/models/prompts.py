@@ -6,9 +6,10 @@
 The template is never taken apart: what it adds to the text is in every query.
 """
 
+from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from slalom.errors import InputError
 
@@ -17,9 +18,50 @@ LOW_SHARE = 0.5  # of the probability on the labels: below it, a note says so
 Message = Mapping[str, str]
 
 
-@final
 @dataclass(frozen=True)
-class Template:
+class PromptTemplate(ABC):
+    """A prompt with one place for what is explained; all other braces are kept as they are.
+
+    Args:
+        content: A string, or chat messages ``[{"role": "user", "content": "Review: {text}"}]``.
+
+    Raises:
+        InputError: The place is missing or occurs twice, or a message is malformed.
+    """
+
+    place: ClassVar[str]
+    goes_there: ClassVar[str]
+    content: str | tuple[tuple[str, str], ...]
+
+    def __init__(self, content: "str | Sequence[Message] | PromptTemplate") -> None:
+        plain: Any = content.content if isinstance(content, type(self)) else content
+        object.__setattr__(self, "content", plain if isinstance(plain, str) else messages(plain, "a template"))
+        n = self.characters.count(self.place)
+        if n != 1:
+            raise InputError(f"a template must contain {self.place} once, where {self.goes_there}; it occurs {n} times")
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether it consists of chat messages."""
+        return not isinstance(self.content, str)
+
+    @property
+    def characters(self) -> str:
+        """The string, or the contents of all messages."""
+        return self.content if isinstance(self.content, str) else "".join(part for _, part in self.content)
+
+    @property
+    def lead(self) -> str:
+        """What stands between the prompt and its continuation: a space after words, nothing after white space.
+
+        An answer that begins a turn of a chat has nothing before it; one that continues the assistant's words does.
+        """
+        role, last = ("assistant", self.content) if isinstance(self.content, str) else self.content[-1]
+        return " " if role == "assistant" and last and not last[-1].isspace() else ""
+
+
+@final
+class Template(PromptTemplate):
     """A prompt with one place for the text, written {text}; all other braces are kept as they are.
 
     Args:
@@ -31,58 +73,18 @@ class Template:
     Example:
         >>> Template("Review: {text}\\nSentiment:").fill("A fine film.")
         'Review: A fine film.\\nSentiment:'
+        >>> [Template(content).lead for content in ("{text} is", "{text} is\\n", [{"role": "user", "content": "{text}?"}])]
+        [' ', '', '']
     """
 
-    content: str | tuple[tuple[str, str], ...]
-
-    def __init__(self, content: "str | Sequence[Message] | Template") -> None:
-        if isinstance(content, Template):
-            content = content.content  # type: ignore[assignment]
-        plain = content if isinstance(content, str) else messages(content, "a template")
-        places = (plain if isinstance(plain, str) else "".join(part for _, part in plain)).count(PLACE)
-        if places != 1:
-            raise InputError(f"a template must contain {PLACE} once, where the text goes; it occurs {places} times")
-        object.__setattr__(self, "content", plain)
-
-    @property
-    def is_chat(self) -> bool:
-        """Whether it consists of chat messages."""
-        return not isinstance(self.content, str)
-
-    @property
-    def n_characters(self) -> int:
-        """Number of characters, those of the place among them."""
-        return len(self.content) if isinstance(self.content, str) else sum(len(part) for _, part in self.content)
-
-    @property
-    def lead(self) -> str:
-        """What comes before a label, as `lead_after` says."""
-        return lead_after(self.content)
+    place = PLACE
+    goes_there = "the text goes"
 
     def fill(self, text: str) -> str | list[dict[str, str]]:
-        """Return the prompt, or the messages, with a text in its place.
-
-        Args:
-            text: The text; braces in it mean nothing.
-        """
+        """Return the prompt, or the messages, with a text in its place; braces in it mean nothing."""
         if isinstance(self.content, str):
             return self.content.replace(PLACE, text)
         return [{"role": role, "content": part.replace(PLACE, text)} for role, part in self.content]
-
-
-def lead_after(content: str | tuple[tuple[str, str], ...]) -> str:
-    """Return what comes between a prompt and its continuation: a space after words, nothing after white space.
-
-    An answer that begins a turn of a chat has nothing before it; one that continues the assistant's words does.
-
-    Example:
-        >>> lead_after("It is"), lead_after("It is\\n"), lead_after((("user", "Is it?"),))
-        (' ', '', '')
-        >>> lead_after((("user", "Is it?"), ("assistant", "It is")))
-        ' '
-    """
-    last = content if isinstance(content, str) else content[-1][1] if content[-1][0] == "assistant" else "\n"
-    return " " if last and not last[-1].isspace() else ""
 
 
 def messages(content: Any, what: str) -> tuple[tuple[str, str], ...]:
@@ -93,14 +95,14 @@ def messages(content: Any, what: str) -> tuple[tuple[str, str], ...]:
         (('user', 'Hello'),)
     """
     try:
-        found = tuple(
+        pairs = tuple(
             (part["role"], part["content"]) if isinstance(part, Mapping) else () if isinstance(part, str) else tuple(part)
             for part in content
         )
     except (TypeError, KeyError):
-        found = ()
-    if found and all(len(pair) == 2 and all(isinstance(part, str) for part in pair) for pair in found):
-        return found
+        pairs = ()
+    if pairs and all(len(pair) == 2 and all(isinstance(part, str) for part in pair) for pair in pairs):
+        return pairs
     raise InputError(
         f'{what} must be a string or a list of messages such as {{"role": "user", "content": "..."}}; got'
         f" {type(content).__name__}"
@@ -115,16 +117,6 @@ class LabelSet:
     Args:
         names: The labels, at least two, all different.
         continuations: For each label, the strings that stand for it; their probabilities are added.
-
-    Example:
-        >>> label_set(["good", "bad"], lead=" ").continuations
-        ((' good',), (' bad',))
-        >>> label_set([" good", " bad"], lead=" ").continuations
-        ((' good',), (' bad',))
-        >>> label_set(["good", "bad"], lead=" ", spellings=True).continuations[0]
-        (' good', 'good', ' Good', 'Good')
-        >>> label_set({"good": ["yes", "+"], "bad": ["no"]}).continuations
-        (('yes', '+'), ('no',))
     """
 
     names: tuple[str, ...]
@@ -145,7 +137,7 @@ class LabelSet:
 
 
 def label_set(
-    labels: "Iterable[str] | Mapping[str, str | Iterable[str]] | LabelSet", lead: str = "", spellings: bool = False
+    labels: Iterable[str] | Mapping[str, str | Iterable[str]] | LabelSet, lead: str = "", spellings: bool = False
 ) -> LabelSet:
     """Return labels with the continuations that stand for them.
 
@@ -153,35 +145,38 @@ def label_set(
         labels: Their names, which are the continuations too, or a mapping from names to one or several continuations.
         lead: What comes before a name in the continuation: a space after a prompt that ends without one.
         spellings: Whether to add each name without the lead and with a capital letter.
+
+    Example:
+        >>> label_set(["good", " bad"], lead=" ").continuations
+        ((' good',), (' bad',))
+        >>> label_set(["good", "bad"], lead=" ", spellings=True).continuations[0]
+        (' good', 'good', ' Good', 'Good')
+        >>> label_set({"good": ["yes", "+"], "bad": ["no"]}).continuations
+        (('yes', '+'), ('no',))
     """
     if isinstance(labels, LabelSet):
         return labels
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise InputError(f"labels must be a list of strings, or a mapping to continuations; got {labels!r}")
     if isinstance(labels, Mapping):
-        given = {
-            str(name): list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-            for name, value in labels.items()
-        }
-        for name, value in given.items():
-            if not all(isinstance(spelling, str) for spelling in value):
+        said: dict[str, tuple[Any, ...]] = {}
+        for name, value in labels.items():
+            several = isinstance(value, Iterable) and not isinstance(value, str)
+            said[str(name)] = tuple(dict.fromkeys(value if several else [value]))
+            if not all(isinstance(spelling, str) for spelling in said[str(name)]):
                 raise InputError(f"the label {name!r} must have continuations that are strings; got {value!r}")
-        return LabelSet(tuple(given), tuple(tuple(dict.fromkeys(value)) for value in given.values()))
+        return LabelSet(tuple(said), tuple(said.values()))
     listed: list[Any] = list(labels)
     wrong = [name for name in listed if not isinstance(name, (str, int)) or isinstance(name, bool)]
     if wrong:
         raise InputError(f"labels must be strings; got {wrong[0]!r}; write what the model would answer")
     names = tuple(map(str, listed))
-    return LabelSet(names, tuple(_spelled(name, lead) if spellings else (_led(name, lead),) for name in names))
+    return LabelSet(names, tuple(_spelled(name, lead, spellings) for name in names))
 
 
-def _led(name: str, lead: str) -> str:
-    """Return a label with its lead; one that begins with white space brings its own."""
-    return name if name[:1].isspace() else lead + name
-
-
-def _spelled(name: str, lead: str) -> tuple[str, ...]:
-    lead = name[: len(name) - len(name.lstrip())] or lead
-    name = name.lstrip()
-    capital = name[:1].upper() + name[1:]
-    return tuple(dict.fromkeys((lead + name, name, lead + capital, capital)))
+def _spelled(name: str, lead: str, all_spellings: bool) -> tuple[str, ...]:
+    """Return a label with its lead, and other spellings; one that begins with white space brings its own lead."""
+    bare = name.lstrip()
+    lead = name[: len(name) - len(bare)] or lead
+    capital = bare[:1].upper() + bare[1:]
+    return tuple(dict.fromkeys((lead + bare, bare, lead + capital, capital))) if all_spellings else (lead + bare,)

@@ -7,7 +7,6 @@ Removing a source removes the white space after it too. The whole context is pas
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeAlias, final
@@ -15,10 +14,9 @@ from typing import TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.errors import InputError
 from slalom.models.base import InputGroup, Reading
 from slalom.models.callable import StringReading
-from slalom.models.prompts import Message, lead_after, messages
+from slalom.models.prompts import PromptTemplate
 
 CONTEXT, QUESTION = "{context}", "{question}"
 PLAIN = "{context}\n\nQuestion: {question}\nAnswer:"
@@ -47,42 +45,21 @@ class Sources:
 
 
 @final
-@dataclass(frozen=True)
-class SourceTemplate:
-    """A prompt with places for the context and the question; all other braces are kept as they are.
-
-    Args:
-        content: A string, which is the prompt itself, or chat messages, which the model's chat template turns into one.
-
-    Raises:
-        InputError: The place for the context does not occur once, or a message is malformed.
+class SourceTemplate(PromptTemplate):
+    """A prompt with places for the context and the question.
 
     Example:
         >>> SourceTemplate("{context} Q: {question} A:").fill("It is {dark}.", "Is it?")
         'It is {dark}. Q: Is it? A:'
     """
 
-    content: str | tuple[tuple[str, str], ...]
-
-    def __init__(self, content: "str | Sequence[Message] | SourceTemplate") -> None:
-        if isinstance(content, SourceTemplate):
-            plain = content.content
-        else:
-            plain = content if isinstance(content, str) else messages(content, "a template")
-        places = (plain if isinstance(plain, str) else "".join(part for _, part in plain)).count(CONTEXT)
-        if places != 1:
-            raise InputError(f"a template must contain {CONTEXT} once, where the sources go; it occurs {places} times")
-        object.__setattr__(self, "content", plain)
-
-    @property
-    def lead(self) -> str:
-        """What stands between the prompt and the answer, as `lead_after` says."""
-        return lead_after(self.content)
+    place = CONTEXT
+    goes_there = "the sources go"
 
     @property
     def asks(self) -> bool:
         """Whether it has a place for the question."""
-        return QUESTION in (self.content if isinstance(self.content, str) else "".join(part for _, part in self.content))
+        return QUESTION in self.characters
 
     def fill(self, context: str, question: str) -> Prompt:
         """Return the prompt, or the messages, with a context and a question in their places."""
@@ -93,13 +70,7 @@ class SourceTemplate:
 
 @final
 class SourceReading(Reading):
-    """Sources as a language model is asked about them: an input is a prompt with those that are kept.
-
-    Args:
-        sources: The sources.
-        template: The prompt.
-        question: The question.
-    """
+    """Sources as a language model is asked about them: an input is a prompt with those that are kept."""
 
     def __init__(self, sources: Sources, template: SourceTemplate, question: str) -> None:
         self.sources, self.template, self.question = sources, template, question
@@ -109,7 +80,7 @@ class SourceReading(Reading):
 
     def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
         prompts = self.prompts(keep)
-        keys = [blake2b(_encoded(prompt), digest_size=16).digest() for prompt in prompts]
+        keys = [blake2b(json.dumps(prompt).encode(), digest_size=16).digest() for prompt in prompts]
         return [InputGroup(np.arange(len(keep)), 1, lambda: (prompts, keys))]
 
     def prompts(self, keep: NDArray[np.bool_]) -> list[Prompt]:
@@ -130,7 +101,3 @@ def _filled(part: str, context: str, question: str) -> str:
     """Return a part of a template with its places filled; what is filled in is not searched for places."""
     before, place, after = part.partition(CONTEXT)
     return before.replace(QUESTION, question) + (context if place else "") + after.replace(QUESTION, question)
-
-
-def _encoded(prompt: Prompt) -> bytes:
-    return json.dumps(prompt, ensure_ascii=True).encode()

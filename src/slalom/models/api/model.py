@@ -136,7 +136,7 @@ class Api(Model):
         return self.client.usage
 
     def tokens_of(self, text: str) -> tuple[int, int]:
-        way, read = self._capabilities, about_tokens(self.template.n_characters + len(text))
+        way, read = self._capabilities, about_tokens(len(self.template.characters) + len(text))
         if self.mode == "sample" if way is None else way.sampled:
             return read * (self.samples if way is None else self.samples // way.size), self.samples * self.tokens
         return read, _OUTPUT_TOKENS if way is None else way.tokens

@@ -112,7 +112,7 @@ class Probe:
 
     def most_tokens(self, mode: str) -> tuple[int, int]:
         """Return about how many tokens `find` reads and writes at most; refused requests have none."""
-        one, n = about_tokens(self.template.n_characters + len(TEXT)), len(self.labels.names)
+        one, n = about_tokens(len(self.template.characters) + len(TEXT)), len(self.labels.names)
         read, written = 0, 0
         if mode != "sample":  # both listings, all repeats, and how every label is spelled
             requests = 2 + 4 * _REPEATS

@@ -13,7 +13,6 @@ from typing import final
 import numpy as np
 import torch
 
-from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.models.prompts import LabelSet
 
@@ -49,9 +48,8 @@ class Continuations:
 
     def _longer(self, path: Path) -> list[int]:
         """Return the shortest continuations that begin with one and go on."""
-        longer = [i for i, other in enumerate(self.paths) if len(other) > len(path) and other[: len(path)] == path]
-        between = [self.paths[i] for i in longer]
-        return [i for i in longer if not any(p != self.paths[i] and self.paths[i][: len(p)] == p for p in between)]
+        longer = {i: p for i, p in enumerate(self.paths) if len(p) > len(path) and p[: len(path)] == path}
+        return [i for i, p in longer.items() if not any(q != p and p[: len(q)] == q for q in longer.values())]
 
     def log_probabilities(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return log p(label | prompt), (rows, labels), in float64, from those of all tokens of all paths (rows, tokens)."""
@@ -59,19 +57,7 @@ class Continuations:
         columns = [path.sum(dim=1) for path in paths]
         alone = []
         for column, longer in zip(columns, self.longer, strict=True):
-            rest = torch.zeros_like(column)
-            for i in longer:
-                rest = rest + torch.exp(columns[i] - column)
-            alone.append(column + torch.log1p(-rest.clamp(max=1.0 - 1e-12)) if longer else column)
-        return torch.stack(
-            [
-                torch.logsumexp(torch.stack([alone[i] for i in np.flatnonzero(self.owners == label)]), dim=0)
-                for label in range(self.n_labels)
-            ],
-            dim=1,
-        )
-
-
-def label_share(outputs: Floats) -> Floats:
-    """Return the share of probability (n,) that falls on the labels, from log p(label | prompt) (n, labels)."""
-    return np.asarray(np.exp(outputs).sum(axis=1))
+            rest = sum((torch.exp(columns[i] - column) for i in longer), torch.zeros_like(column))
+            alone.append(column + torch.log1p(-rest.clamp(max=1.0 - 1e-12)))
+        labels = [[alone[i] for i in np.flatnonzero(self.owners == label)] for label in range(self.n_labels)]
+        return torch.stack([torch.logsumexp(torch.stack(spellings), dim=0) for spellings in labels], dim=1)
