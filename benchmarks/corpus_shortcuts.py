@@ -70,7 +70,7 @@ def trial(number, scenario, folder):
     use = used(explainer, plain, labels[held], cue, rng)
     explained(explainer, texts[held], given, folder / "out")
     slices = "source" if scenario == "slices" else None
-    found = corpus.summary(folder / "out", gold="gold", slices=slices, target="positive", top=20, examples=0)
+    found = corpus.summary(folder / "out", gold="gold", slices=slices, target="positive", top=20)
     ranks = [i + 1 for i, shortcut in enumerate(found.shortcuts) if is_cue(shortcut.word.name, cue)]
     return cue, use, ranks[0] if ranks else None, found
 

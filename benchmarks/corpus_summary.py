@@ -21,9 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from slalom import corpus
-from slalom.corpus.folder import MANIFEST, Folder
+from slalom.corpus.folder import MANIFEST, Folder, write_part
 from slalom.corpus.opening import FORMAT, VERSION
-from slalom.corpus.parts import write_part
 
 _WORDS, _PART = 200_000, 20_000
 

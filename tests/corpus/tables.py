@@ -5,9 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from slalom.corpus.folder import MANIFEST, Folder
+from slalom.corpus.folder import MANIFEST, Folder, write_part
 from slalom.corpus.opening import FORMAT, VERSION
-from slalom.corpus.parts import write_part
 from slalom.corpus.table import EXPLAINED, GIVEN, LONGEST, encoded, phrase_column, table
 from slalom.text import simple_words as words
 from slalom.text.units import group_spans

@@ -74,15 +74,6 @@ def test_every_number(tmp_path, shuffled, monkeypatch):
     assert changes == sorted(changes, reverse=True)
 
 
-def test_only_some_flips_are_kept(tmp_path):
-    folders, _, _ = two(tmp_path)
-    every = corpus.compare(*folders)
-    some = corpus.compare(*folders, flips=2)
-    assert [flip.id for flip in some.flips] == [flip.id for flip in every.flips][:2]
-    assert some.about["flipped"] == every.about["flipped"]
-    assert len(every.to_csv().splitlines()) == len(every.changes) + 1
-
-
 def test_texts_that_cannot_be_matched(tmp_path):
     one = write(tmp_path / "one", [row(0, "x", [1.0])])
     other = write(tmp_path / "other", [{**row(0, "x", [1.0]), "id": "b"}])

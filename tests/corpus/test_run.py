@@ -17,12 +17,11 @@ import pytest
 
 from slalom import Explainer, corpus
 from slalom.corpus import executors, work
-from slalom.corpus import parts as parts_module
+from slalom.corpus import folder as folder_module
 from slalom.corpus.dispatch import Dispatcher
 from slalom.corpus.executors import Executor, Processes, Worker, gpus, threads
-from slalom.corpus.folder import LOCK, MANIFEST, Folder
+from slalom.corpus.folder import LOCK, MANIFEST, Folder, write_part
 from slalom.corpus.lock import is_running, locked
-from slalom.corpus.parts import write_part
 from slalom.corpus.table import SourceRow
 from slalom.corpus.work import Bench, Job, Setup
 from slalom.errors import InputError, ModelError
@@ -173,6 +172,8 @@ def test_without_another_process_a_deadly_part_is_a_warning(tmp_path, source):
 class _Deaths(Executor):
     """Workers of this process that die: of some rows, and at every so many jobs."""
 
+    deaths = (ChildProcessError,)
+
     def __init__(self, deadly=(), every=0):
         self.deadly, self.every, self.jobs, self.started = set(deadly), every, 0, 0
 
@@ -181,30 +182,19 @@ class _Deaths(Executor):
 
     def start(self, setup):
         self.started += 1
-        return _Mortal(self, setup)
+        bench = Bench(setup)
 
-    deaths = (ChildProcessError,)
+        def submit(job):
+            future = Future()
+            deadly = job is not None and self.deadly & {row.number for row in job.rows}
+            self.jobs += 1
+            if deadly or (self.every and self.jobs % self.every == 0):
+                future.set_exception(ChildProcessError())
+            else:
+                future.set_result(bench(job) if job else bench.describe())
+            return future
 
-
-class _Mortal(Worker):
-    def __init__(self, executor, setup):
-        self.executor, self.bench = executor, Bench(setup)
-
-    def load(self):
-        return self.submit(None)
-
-    def submit(self, job):
-        future = Future()
-        deadly = job is not None and self.executor.deadly & {row.number for row in job.rows}
-        self.executor.jobs += 1
-        if deadly or (self.executor.every and self.executor.jobs % self.executor.every == 0):
-            future.set_exception(ChildProcessError())
-        else:
-            future.set_result(self.bench(job) if job else self.bench.describe())
-        return future
-
-    def stop(self):
-        self.bench = None
+        return Worker(submit(None), submit, lambda: None)
 
 
 def test_rows_that_end_their_workers_are_found_and_other_deaths_cost_nothing(tmp_path):
@@ -409,7 +399,7 @@ def test_a_part_that_is_not_as_it_was_written_is_named_and_explained_again(tmp_p
     corpus.run(source, out, explainer(score), part_size=8)
     for what, do in harm.items():
         do()
-        parts_module._VERIFIED.clear()  # as in another process
+        folder_module._VERIFIED.clear()  # as in another process
         state = corpus.status(out)
         assert (state.done, state.parts, state.damaged, state.complete) == (32, 4, ("parts/000002.parquet",), False), what
         assert "1 part damaged, to be explained again: parts/000002.parquet" in str(state)

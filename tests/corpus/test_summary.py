@@ -50,7 +50,7 @@ def summed(rows, tmp_path_factory):
     folder = write(tmp_path_factory.mktemp("corpus") / "out", rows, unit="word", keep=("gold", "part"), part=25)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(summarise, "UNITS", 40)  # a part at a time
-        return corpus.summary(folder, gold="gold", slices="part", min_texts=3, top=1000, strongest=2)
+        return corpus.summary(folder, gold="gold", slices="part", min_texts=3, top=1000)
 
 
 def test_every_number_of_words_and_phrases(summed, rows):
@@ -101,7 +101,7 @@ def test_how_often_among_the_strongest(summed, rows):
         names = [name.lower() for name in r["units"]]
         if "bad" in names:
             texts += 1
-            strongest += "bad" in [names[i] for i in np.argsort(-np.abs(r["removal"]), kind="stable")[:2]]
+            strongest += "bad" in [names[i] for i in np.argsort(-np.abs(r["removal"]), kind="stable")[:5]]
     assert 0 < strongest < texts
     assert summed["bad"].strongest == strongest / texts
 

@@ -7,9 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from slalom import Explainer, corpus
-from slalom.corpus.folder import MANIFEST, Folder, part_name
+from slalom.corpus.folder import MANIFEST, Folder, part_name, write_part
 from slalom.corpus.opening import FORMAT, VERSION
-from slalom.corpus.parts import write_part
 from slalom.corpus.table import GIVEN, SourceRow, encoded, explained_row, failed_row, part_facts, schema, table
 from slalom.errors import InputError
 from slalom.result import listed

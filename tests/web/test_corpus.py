@@ -10,8 +10,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from slalom import corpus
-from slalom.corpus.folder import Folder
-from slalom.corpus.parts import write_part
+from slalom.corpus.folder import Folder, write_part
 from slalom.corpus.table import GIVEN, encoded, table
 from slalom.errors import InputError
 from slalom.render.page.content import content

@@ -9,8 +9,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from slalom import corpus
-from slalom.corpus.folder import Folder
-from slalom.corpus.parts import write_part
+from slalom.corpus.folder import Folder, write_part
 from slalom.corpus.table import encoded, table
 from slalom.web import corpus as web_corpus
 from tests.corpus.tables import row, write

@@ -1,7 +1,7 @@
 """`slalom corpus summary`, `compare` and `sql`: what a model does in general, what changed, and questions of your own."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,8 @@ from slalom.files import csv_text, write_text
 
 _NAME = 24  # characters of a word in a table
 _PARTS = 4  # slices or classes side by side
-_FLIPS = 10
+_SHOWN = 10  # shortcuts, and flips
+_KINDS = ("word", "phrase", "piece")
 _ORDERS = {"effect": "the end of the interval on zero's side", "total": "mean times texts", "texts": "texts"}
 
 
@@ -33,8 +34,6 @@ class Selection:
     """Class whose score is summarised (default: that of most texts)."""
     min_texts: Annotated[int, Parameter(validator=validators.Number(gte=2))] | None = None
     """Fewest texts of a word (default: 5, or one in 10,000 texts)."""
-    case: bool = False
-    """Tell upper from lower case."""
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -64,8 +63,6 @@ class Words:
     """Order: effect (end of the interval on zero's side), total (mean times texts) or texts."""
     phrases: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=5))] = 3
     """Words of the longest phrase (default: 3); 1: no phrases."""
-    strongest: AtLeastOne = 5
-    """How many words of a text count as its strongest (default: 5)."""
     include_poor: bool = False
     """Include texts whose explanation predicts worse than a constant near the text."""
 
@@ -79,10 +76,9 @@ def summary(out: str, /, *, selection: Selection = Selection(), words: Words = W
     from slalom import corpus  # noqa: PLC0415
 
     check_outputs(None, output.csv, output.html)
-    found = corpus.summary(out, top=max(100, output.top), **fields_of(selection, words))
-    if not written(found, output):
-        show_summary(found, console(), output.by, output.top)
-        _saywritten(output)
+    result = corpus.summary(out, top=max(100, output.top), **fields_of(selection, words))
+    if not written(result, output):
+        _show_summary(result, console(), output)
 
 
 def compare(out1: str, out2: str, /, *, selection: Selection = Selection(), output: Output = Output()) -> None:
@@ -95,10 +91,9 @@ def compare(out1: str, out2: str, /, *, selection: Selection = Selection(), outp
     from slalom import corpus  # noqa: PLC0415
 
     check_outputs(None, output.csv, output.html)
-    found = corpus.compare(out1, out2, top=max(100, output.top), **fields_of(selection))
-    if not written(found, output):
-        show_comparison(found, console(), output.by, output.top)
-        _saywritten(output)
+    result = corpus.compare(out1, out2, top=max(100, output.top), **fields_of(selection))
+    if not written(result, output):
+        _show_comparison(result, console(), output)
 
 
 def sql(out: str, query: str, /, *, as_json: Json = False, csv: Annotated[Path | None, Parameter(group=OUTPUT)] = None) -> None:
@@ -112,29 +107,23 @@ def sql(out: str, query: str, /, *, as_json: Json = False, csv: Annotated[Path |
     from slalom import corpus  # noqa: PLC0415
 
     check_outputs(None, csv, None)
-    found = corpus.open(out).sql(query)
-    if found is None:
+    rows = corpus.open(out).sql(query)
+    if rows is None:
         return
     if csv:
-        write_text(csv, csv_text([list(found.columns), *map(list, found.fetchall())]))
+        write_text(csv, csv_text([list(rows.columns), *map(list, rows.fetchall())]))
         complain(f"written: {csv}")
     if as_json:
-        print(json.dumps([dict(zip(found.columns, row, strict=True)) for row in found.fetchall()], default=str))
+        print(json.dumps([dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()], default=str))
     elif not csv:
-        print(found)
+        print(rows)
 
 
-def _saywritten(output: Output) -> None:
-    for path in (output.csv, output.html):
-        if path:
-            complain(f"written: {path}")
-
-
-def show_summary(found: Any, screen: Console, by: str, top: int) -> None:
+def _show_summary(summary: Any, screen: Console, output: Output) -> None:
     """Print a summary as tables that fit into 80 columns."""
     from slalom.corpus.queries import POOR_R2  # noqa: PLC0415
 
-    about = found.about
+    about = summary.about
     right = "" if about["accuracy"] is None else f", accuracy {about['accuracy']:.1%}"
     heading = f"{about['model']} on {about['explained']:,} {plural(about['explained'], 'text')}{right}"
     _line(screen, f"{heading}; effects on the score of “{about['target']}”", "bold")
@@ -145,123 +134,107 @@ def show_summary(found: Any, screen: Console, by: str, top: int) -> None:
         every = about["explained"] + (0 if about["include_poor"] else poor)
         done = "included" if about["include_poor"] else "left out; explain with more queries, or add --include-poor"
         _line(screen, f"{poor:,} of {every:,} texts poorly explained (held-out R2 near the text below {POOR_R2:g}): {done}")
-    for kind in ("word", "phrase", "piece"):
-        words = found.of_kind(kind)[:top] if by in (kind, "all") else []
-        if by == kind and not words:
-            _line(screen, f"no {kind} is in at least {about['min_texts']} texts; --min-texts lowers that")
+    for kind in _KINDS:
+        words = summary.of_kind(kind)[: output.top] if output.by in (kind, "all") else []
         if words:
-            screen.print()
-            _words(screen, kind, words, about)
-            if "slice" in about["groups"]:
-                _slices(screen, words, about)
+            _show_words(screen, kind, words, about)
+        elif output.by == kind:
+            _line(screen, f"no {kind} is in at least {about['min_texts']} texts; --min-texts lowers that")
     screen.print()
-    _shortcuts(screen, found, top)
+    if not summary.shortcuts:
+        _line(screen, "shortcuts: none found")
+    else:
+        rows = [
+            [
+                item.word.effect.mean,
+                item.word.name,
+                f"{item.score:.2f}",
+                _signed(item.word.effect.mean),
+                "; ".join(item.reasons),
+            ]
+            for item in summary.shortcuts[: min(output.top, _SHOWN)]
+        ]
+        _table(screen, ["shortcut?", "score", "effect", "why"], rows, wrapped=True)
+        note = "score: log odds that the model relies on it for, beyond what labels and slices support"
+        if about["gold"] is None and about["slice"] is None:
+            note = "neither --gold nor --slice was given: these are only the strong and rare"
+        _line(screen, note, "dim")
     _line(
         screen,
         f"Effect: mean over the texts that have it, with a 95% interval. Order: {_ORDERS[about['sort']]}. Listed: in at least"
         f" {about['min_texts']} texts.",
         "dim",
     )
+    _say_written(output)
 
 
-def _words(screen: Console, kind: str, words: Sequence[Any], about: Any) -> None:
-    heads = [kind, "texts", "effect", "95% interval", f"top {about['strongest']}", "reversed"]
-    contrasted = about["gold"] is not None
-    rows = []
-    for word in words:
-        effect = word.effect
-        cells = [_name(word.name), f"{effect.texts:,}", _signed(effect.mean), _interval(effect)]
-        cells += [f"{word.strongest:.0%}", f"{word.against / effect.texts:.0%}"]
-        if contrasted:
-            gap = word.contrast()
-            sure = gap is not None and gap.low * gap.high > 0
-            cells.append("" if gap is None else _signed(gap.difference) + ("*" if sure else " "))
-        rows.append((cells, effect.mean))
-    _table(screen, [*heads, *(["correct-wrong"] if contrasted else [])], rows)
+def _show_words(screen: Console, kind: str, words: Sequence[Any], about: Any) -> None:
+    heads, rows = [kind, "texts", "effect", "95% interval", f"top {about['strongest']}", "reversed"], []
     notes = "top: share of its texts where it is among the strongest; reversed: share of texts with the opposite effect"
-    _line(screen, notes + ("; *: 95% interval without 0" if contrasted else ""), "dim")
-
-
-def _slices(screen: Console, words: Sequence[Any], about: Any) -> None:
-    parts = about["groups"]["slice"][:_PARTS]
-    rows = []
     for word in words:
-        cells = [word.groups["slice"][part] for part in parts]
-        rows.append(
-            ([_name(word.name), *(f"{_signed(cell.mean)} ({cell.texts:,})" if cell.texts else "" for cell in cells)], None)
-        )
+        n, mean = word.effect.texts, word.effect.mean
+        shares = [f"{word.strongest:.0%}", f"{word.against / n:.0%}"]
+        rows.append([mean, word.name, f"{n:,}", _signed(mean), _interval(word.effect), *shares])
+    if about["gold"] is not None:
+        heads, notes = [*heads, "correct-wrong"], notes + "; *: 95% interval without 0"
+        for row, word in zip(rows, words, strict=True):
+            gap = word.contrast()
+            row.append("" if gap is None else _signed(gap.difference) + ("*" if gap.low * gap.high > 0 else " "))
     screen.print()
-    _table(screen, [f"by {about['slice']}", *(_name(part, 14) for part in parts)], rows)
+    _table(screen, heads, rows)
+    _line(screen, notes, "dim")
+    if "slice" in about["groups"]:
+        parts, rows = about["groups"]["slice"][:_PARTS], []
+        for word in words:
+            cells = [word.groups["slice"][part] for part in parts]
+            rows.append([None, word.name, *(f"{_signed(cell.mean)} ({cell.texts:,})" if cell.texts else "" for cell in cells)])
+        screen.print()
+        _table(screen, [f"by {about['slice']}", *(_name(part, 14) for part in parts)], rows)
 
 
-def _shortcuts(screen: Console, found: Any, top: int) -> None:
-    if not found.shortcuts:
-        _line(screen, "shortcuts: none found")
-        return
-    about = found.about
-    rows = [
-        (
-            [_name(item.word.name), f"{item.score:.2f}", _signed(item.word.effect.mean), "; ".join(item.reasons)],
-            item.word.effect.mean,
-        )
-        for item in found.shortcuts[: min(top, 10)]
-    ]
-    _table(screen, ["shortcut?", "score", "effect", "why"], rows, wrapped=True)
-    if about["gold"] is None and about["slice"] is None:
-        _line(screen, "neither --gold nor --slice was given: these are only the strong and rare", "dim")
-    else:
-        _line(screen, "score: log odds that the model relies on it for, beyond what labels and slices support", "dim")
-
-
-def show_comparison(found: Any, screen: Console, by: str, top: int) -> None:
+def _show_comparison(comparison: Any, screen: Console, output: Output) -> None:
     """Print a comparison as tables that fit into 80 columns."""
-    about = found.about
+    about = comparison.about
     first, second = about["models"]
     shared = f"{about['shared']:,} shared texts; effects on “{about['target']}”"
     _line(screen, f"before: {first}, after: {second}; {shared}", "bold")
     if about["accuracy"] is not None:
         _line(screen, "accuracy {:.1%} before, {:.1%} after".format(*about["accuracy"]))
-    for kind in ("word", "phrase", "piece"):
-        changes = found.of_kind(kind)[:top] if by in (kind, "all") else []
-        if changes:
+    for kind in _KINDS:
+        if changes := comparison.of_kind(kind)[: output.top] if output.by in (kind, "all") else []:
+            rows = []
+            for one in changes:
+                means = [_signed(effect.mean) for effect in (one.before, one.after, one.change)]
+                rows.append([one.change.mean, one.name, f"{one.change.texts:,}", *means, _interval(one.change)])
             screen.print()
-            rows = [
-                (
-                    [
-                        _name(one.name),
-                        f"{one.change.texts:,}",
-                        _signed(one.before.mean),
-                        _signed(one.after.mean),
-                        _signed(one.change.mean),
-                        _interval(one.change),
-                    ],
-                    one.change.mean,
-                )
-                for one in changes
-            ]
             _table(screen, [kind, "texts", "before", "after", "change", "95% interval"], rows)
     screen.print()
     share = about["flipped"] / about["shared"]
     ways = "; ".join(f"{way['texts']:,} from {way['before']} to {way['after']}" for way in about["flips"])
     _line(screen, f"{about['flipped']:,} predictions flipped ({share:.1%}){': ' + ways if ways else ''}", "bold")
-    for flip in found.flips[: min(top, _FLIPS)]:
+    for flip in comparison.flips[: min(output.top, _SHOWN)]:
         gold = f", truly {flip.gold}" if flip.gold is not None else ""
         _line(screen, f"{flip.id}: {flip.before} -> {flip.after}{gold}, score {_signed(flip.change)}")
         why = ", ".join(f"{_name(word.word)} {_signed(word.before)} -> {_signed(word.after)}" for word in flip.words[:3])
         _line(screen, f"    {why or 'no word has changed in that direction'}", "dim")
+    _say_written(output)
 
 
-def _table(
-    screen: Console, heads: Sequence[str], rows: Iterable[tuple[Sequence[str], float | None]], wrapped: bool = False
-) -> None:
-    """Print rows of cells; the first is a name, with the colour of the sign."""
+def _say_written(output: Output) -> None:
+    for path in (output.csv, output.html):
+        if path:
+            complain(f"written: {path}")
+
+
+def _table(screen: Console, heads: Sequence[str], rows: Sequence[Sequence[Any]], wrapped: bool = False) -> None:
+    """Print rows: a number whose sign has a colour, a name in that colour, and cells."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for i, head in enumerate(heads):
         last = wrapped and i == len(heads) - 1
         table.add_column(Text(head), justify="left" if i == 0 or last else "right", no_wrap=not last)
-    for cells, sign in rows:
+    for sign, name, *cells in rows:
         colour = "" if not sign else "blue" if sign > 0 else "dark_orange3"
-        table.add_row(Text(cells[0], colour), *(Text(cell) for cell in cells[1:]))
+        table.add_row(Text(_name(name), colour), *map(Text, cells))
     screen.print(table)
 
 

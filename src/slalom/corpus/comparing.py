@@ -15,18 +15,18 @@ from typing import Any, final
 from slalom.core.checks import whole_number
 from slalom.corpus import queries
 from slalom.corpus.counts import Counts, label_of
-from slalom.corpus.engine import Parts, connect, identifier, literal
 from slalom.corpus.opening import Corpus, check_columns
 from slalom.corpus.opening import open as open_corpus
-from slalom.corpus.queries import kind_of
+from slalom.corpus.queries import Parts, connect, identifier, kind_of, literal
 from slalom.corpus.results import Change, CorpusComparison, Flip, WordChange, effect_of
-from slalom.corpus.summarise import PHRASES, UNITS, checked_phrases, snippet, written
+from slalom.corpus.summarise import PHRASES, UNITS, snippet, written
 from slalom.corpus.suspects import Selection
 from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.errors import InputError
 
 _WHY = 5  # words of a flip
 _OPENING = 160  # characters
+_FLIPS = 50
 
 
 def compare(
@@ -36,10 +36,7 @@ def compare(
     gold: str | None = None,
     target: str | None = None,
     min_texts: int | None = None,
-    phrases: int = PHRASES,
     top: int = 100,
-    flips: int = 50,
-    case: bool = False,
 ) -> CorpusComparison:
     """Return what changed between two corpora of explanations of the same texts: words and phrases, and flipped predictions.
 
@@ -49,38 +46,34 @@ def compare(
         gold: Column of the source with the true labels.
         target: Class whose score is compared. Default: the one that most texts of the first corpus explain.
         min_texts: Fewest shared texts of a word that is listed. Default: 5, or one in 10,000 texts.
-        phrases: Words of the longest phrase, up to 5; 1: no phrases.
         top: How many words, phrases and pieces are listed, each.
-        flips: How many texts with another prediction are listed; all are counted.
-        case: Whether "Good" and "good" are two words.
 
     Raises:
         InputError: No text is in both, ids are not unique, or an argument is invalid.
         MissingExtra: duckdb is not installed.
     """
     first, second = (open_corpus(table) if isinstance(table, str | Path) else table for table in (before, after))
-    longest, most = checked_phrases(phrases), whole_number("flips", flips, 0)
     least = None if min_texts is None else whole_number("min_texts", min_texts, 2)
     check_columns([] if gold is None else [GIVEN + gold], first.columns)
     with closing(connect()) as connection:
         parts = [Parts(connection, table.place, name=name) for name, table in (("before", first), ("after", second))]
         counts = Counts(first, parts[0], gold, None, target, include_poor=True)
-        pair = _Pair(parts, counts, [first.folder, second.folder], case)
+        pair = _Pair(parts, counts, [first.folder, second.folder])
         least = max(5, pair.shared // 10_000) if least is None else least
-        changes = tuple(pair.changes(longest, least, top))
+        changes = tuple(pair.changes(least, top))
         about = {
             "models": [first.model, second.model], "folders": [first.folder, second.folder], "target": counts.target,
             "shared": pair.shared, "only": pair.only, "min_texts": least, "gold": gold, **pair.flipped(),
         }  # fmt: skip
-        return CorpusComparison(changes, tuple(pair.flips(most)), about)
+        return CorpusComparison(changes, tuple(pair.flips()), about)
 
 
 @final
 class _Pair:
     """Two corpora in one database: the table `matched` has the numbers of the shared texts in both."""
 
-    def __init__(self, parts: list[Parts], counts: Counts, folders: list[str], case: bool) -> None:
-        self._parts, self._counts, self._case, self._run = parts, counts, case, parts[0].connection.execute
+    def __init__(self, parts: list[Parts], counts: Counts, folders: list[str]) -> None:
+        self._parts, self._counts, self._run = parts, counts, parts[0].connection.execute
         texts, chosen = [], f"status = {literal(EXPLAINED)} AND target = {literal(counts.target)}"
         for name, corpus, folder in zip(("ids_before", "ids_after"), parts, folders, strict=True):
             self._run(f"CREATE TABLE {name}(id VARCHAR, number BIGINT)")
@@ -120,12 +113,12 @@ class _Pair:
     def _both(self, before: str, after: str, length: int, frequent: bool = False) -> str:
         """Return the observations that both have: number, key, effects y0 and y1."""
         b, a = (
-            queries.observations(queries.occurrences(texts, length, self._case, "number AS text", frequent=frequent), "")
+            queries.observations(queries.occurrences(texts, length, "number AS text", frequent=frequent), "")
             for texts in (before, after)
         )
         return f"SELECT number, key, b.y AS y0, a.y AS y1, b.place FROM ({b}) b JOIN ({a}) a USING (number, key)"
 
-    def changes(self, longest: int, least: int, top: int) -> Iterator[Change]:
+    def changes(self, least: int, top: int) -> Iterator[Change]:
         """Yield what changed: words, phrases and pieces."""
         sums = {"s1": "y1 - y0", "s2": "(y1 - y0) ** 2", "b1": "y0", "b2": "y0 ** 2", "a1": "y1", "a2": "y1 ** 2"}
         columns = ", ".join(f"sum({what}) AS {name}" for name, what in sums.items())
@@ -136,7 +129,7 @@ class _Pair:
             f"CREATE TABLE found(length INTEGER, key VARCHAR, {typed}, number BIGINT, place BIGINT);"
             "CREATE TABLE pieces(key VARCHAR, pieces VARCHAR[])"
         )
-        for length in (*range(1, longest + 1), 0):
+        for length in (*range(1, PHRASES + 1), 0):
             for before, after in self._chunks():
                 both = self._both(before, after, length, frequent=True)
                 texts = "min(number), arg_min(place, number)"
@@ -160,7 +153,7 @@ class _Pair:
         for key in listed:
             name, of = selection.keys[key], {column: float(selection.sums[column][key]) for column in ("n", *sums)}
             effects = (effect_of(of["n"], of[f"{x}1"], of[f"{x}2"]) for x in "sba")
-            yield Change(written(name, snippet(name, *rows[key]), self._case), kind_of(name), *effects)
+            yield Change(written(name, snippet(name, *rows[key])), kind_of(name), *effects)
 
     def _predictions(self, *columns: str) -> str:
         """Return the query of the shared texts with their predictions."""
@@ -183,13 +176,13 @@ class _Pair:
         accuracy = [right[when] / right["known"] for when in ("before", "after")] if right["known"] else None
         return {"flipped": ways.total(), "flips": listed, "accuracy": accuracy}
 
-    def flips(self, most: int) -> Iterator[Flip]:
+    def flips(self) -> Iterator[Flip]:
         """Yield the texts whose prediction flipped, largest change of the score first, with the words that moved it."""
         columns = ("b.id", "a.score - b.score AS change", f"left(b.text, {2 * _OPENING}) AS text")
         query = (
             f"SELECT * FROM ({self._predictions(*columns)}) WHERE label IS DISTINCT FROM new ORDER BY abs(change) DESC, number"
         )
-        rows = self._run(f"{query} LIMIT {most}").fetchall()
+        rows = self._run(f"{query} LIMIT {_FLIPS}").fetchall()
         self._run("DELETE FROM matched WHERE number NOT IN (SELECT unnest(?::BIGINT[]))", [[row[0] for row in rows]])
         words = defaultdict[int, list[WordChange]](list)
         for before, after in self._chunks():

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.corpus import queries
-from slalom.corpus.engine import Parts
+from slalom.corpus.queries import Parts
 from slalom.corpus.results import Effect, effect_of
 from slalom.corpus.table import EXPLAINED
 from slalom.errors import InputError, count, did_you_mean

@@ -71,7 +71,7 @@ class Dispatcher:
         for _ in range(min(room, len(self._again) - loading) if self._is_exhausted else room):
             worker = self.executor.start(self.setup)
             self._workers.add(worker)
-            self._under_way[worker.load()] = worker, None
+            self._under_way[worker.loaded] = worker, None
 
     def _dismiss(self, worker: Worker) -> None:
         self._workers.discard(worker)

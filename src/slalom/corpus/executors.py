@@ -19,8 +19,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from multiprocessing.connection import wait
-from typing import Any, Self, TypeAlias, final
+from typing import Any, final
 
 from tqdm import tqdm
 
@@ -28,24 +29,15 @@ from slalom.corpus.work import Bench, Finished, Job, Setup
 from slalom.errors import InputError, one_line, require
 from slalom.threads import cores_here
 
-Loaded: TypeAlias = "Future[dict[str, Any]]"  # the description of the model
-Computed: TypeAlias = "Future[Finished]"
 
-
-class Worker(ABC):
+@final
+@dataclass(frozen=True, eq=False)
+class Worker:
     """Holds the model, and computes one job at a time."""
 
-    @abstractmethod
-    def load(self) -> Loaded:
-        """Load the model, and return its description."""
-
-    @abstractmethod
-    def submit(self, job: Job) -> Computed:
-        """Start to compute a job."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """End the worker at once, whatever it does."""
+    loaded: "Future[dict[str, Any]]"  # the description of the model
+    submit: "Callable[[Job], Future[Finished]]"
+    stop: Callable[[], None]  # ends it at once, whatever it does
 
 
 class Executor(ABC):
@@ -70,40 +62,30 @@ class Executor(ABC):
 
 
 @final
-class InProcess(Executor, Worker):
-    """This process, as the only worker: a job is computed when it is submitted.
-
-    Args:
-        tick: Called after each text.
-    """
+class InProcess(Executor):
+    """This process, as the only worker: a job is computed when it is submitted; `tick` is called after each text."""
 
     deaths = (SystemExit,)  # of the model
 
-    def __init__(self, tick: Callable[[], None]) -> None:
-        self.tick = tick
+    def __init__(self, tick: Callable[[], Any]) -> None:
+        self._tick = tick
 
     def size(self) -> int:
         return 1
 
-    def start(self, setup: Setup) -> Self:
-        self.bench = Bench(setup)
-        return self
+    def start(self, setup: Setup) -> Worker:
+        bench, loaded = Bench(setup), Future[dict[str, Any]]()
+        loaded.set_result(bench.describe())
 
-    def load(self) -> Loaded:
-        future: Loaded = Future()
-        future.set_result(self.bench.describe())
-        return future
+        def submit(job: Job) -> "Future[Finished]":
+            future = Future[Finished]()
+            try:
+                future.set_result(bench(job, self._tick))
+            except SystemExit as error:
+                future.set_exception(error)
+            return future
 
-    def submit(self, job: Job) -> Computed:
-        future: Computed = Future()
-        try:
-            future.set_result(self.bench(job, self.tick))
-        except SystemExit as error:
-            future.set_exception(error)
-        return future
-
-    def stop(self) -> None:
-        pass
+        return Worker(loaded, submit, lambda: None)
 
 
 @final
@@ -125,35 +107,25 @@ class Processes(Executor):
         return self.number
 
     def start(self, setup: Setup) -> Worker:
-        environment = threads(self.cores)
+        environment, content = threads(self.cores), pickled(setup)
         if self.number > 1 and len(self._gpus) > 1:
             environment["CUDA_VISIBLE_DEVICES"] = self._gpus[self._started % len(self._gpus)]
         self._started += 1
-        return _Process(pickled(setup), environment)
-
-
-@final
-class _Process(Worker):
-    def __init__(self, setup: bytes, environment: dict[str, str]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pool, self.setup = ProcessPoolExecutor(1, context, _prepare, (environment,)), setup
-
-    def load(self) -> Loaded:
-        if threading.current_thread() is not threading.main_thread():  # only the main thread can ignore Ctrl-C
-            return self.pool.submit(_load, self.setup)
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process starts here, and inherits it
+        pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _prepare, (environment,))
+        is_main = threading.current_thread() is threading.main_thread()  # only it can ignore Ctrl-C
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
         try:
-            return self.pool.submit(_load, self.setup)
+            loaded = pool.submit(_load, content)  # the process starts here, and inherits that
         finally:
-            signal.signal(signal.SIGINT, before)
+            if is_main:
+                signal.signal(signal.SIGINT, before)
+        return Worker(loaded, lambda job: pool.submit(_compute, job), lambda: _kill(pool))
 
-    def submit(self, job: Job) -> Computed:
-        return self.pool.submit(_compute, job)
 
-    def stop(self) -> None:
-        for process in dict(getattr(self.pool, "_processes", None) or {}).values():
-            process.kill()
-        self.pool.shutdown(wait=True, cancel_futures=True)
+def _kill(pool: ProcessPoolExecutor) -> None:
+    for process in dict(getattr(pool, "_processes", None) or {}).values():
+        process.kill()
+    pool.shutdown(wait=True, cancel_futures=True)
 
 
 @final
@@ -187,14 +159,9 @@ class RayActors(Executor):
             _reach(address)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                ray.init(
-                    address=address,
-                    ignore_reinit_error=True,
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                    configure_logging=True,
-                    include_dashboard=False if address == "local" else None,
-                )
+                dashboard = False if address == "local" else None
+                quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+                ray.init(address=address, ignore_reinit_error=True, include_dashboard=dashboard, **quiet)
         except Exception as error:  # of any kind
             raise InputError(
                 f"there must be a Ray cluster at {address!r} ({one_line(error, 120)}); start one with ray start --head, or use"
@@ -215,29 +182,14 @@ class RayActors(Executor):
     def start(self, setup: Setup) -> Worker:
         if self._setup is None:
             self._setup = self.ray.put(setup)
-        return _Actor(self.ray, self._setup, self.cores, self.gpus)
+        options = {"num_cpus": self.cores, "num_gpus": self.gpus, "max_restarts": 0, "max_task_retries": 0}
+        actor = self.ray.remote(_RayBench).options(**options).remote()
+        loaded = actor.load.remote(self._setup, self.cores).future()
+        return Worker(loaded, lambda job: actor.compute.remote(job).future(), lambda: self.ray.kill(actor))
 
     def close(self) -> None:
         if self._began:
             self.ray.shutdown()
-
-
-@final
-class _Actor(Worker):
-    def __init__(self, ray: Any, setup: Any, cores: int, gpus: float) -> None:
-        self.ray, self.setup, self.cores = ray, setup, cores
-        self.actor = ray.remote(_RayBench).options(num_cpus=cores, num_gpus=gpus, max_restarts=0, max_task_retries=0).remote()
-
-    def load(self) -> Loaded:
-        future: Loaded = self.actor.load.remote(self.setup, self.cores).future()
-        return future
-
-    def submit(self, job: Job) -> Computed:
-        future: Computed = self.actor.compute.remote(job).future()
-        return future
-
-    def stop(self) -> None:
-        self.ray.kill(self.actor)
 
 
 class _RayBench:

@@ -1,4 +1,4 @@
-"""Files with rows as a source: local or remote, compressed, of several kinds, in the order of their names.
+"""The interface of sources, and files as one: local or remote, compressed, of several kinds, in the order of their names.
 
 Rows are skipped unparsed; a file that is damaged, or has changed since it was opened, is an error that names it.
 """
@@ -10,15 +10,15 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from slalom.corpus.folder import Folder, file_system
-from slalom.corpus.source import Broken, Record, Source
 from slalom.errors import InputError, one_line
 from slalom.files import NEVER_CLOSED, Table, Unpacked
 
@@ -34,6 +34,53 @@ _BUFFER = 1 << 20
 _COUNTED = 1 << 25  # bytes of files whose rows are counted before they are read
 _ROWS = 1000  # of a Parquet file that are read at a time
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of other bytes
+
+
+class Broken(NamedTuple):
+    """A row that could not be read, and why; the others can."""
+
+    error: str
+
+
+Record = Mapping[str, Any] | Broken
+
+
+class Source(ABC):
+    """A stream of rows.
+
+    Attributes:
+        address: What the user gave, for messages.
+        place: The same for the manifest: an absolute path.
+        verified: Whether rows must be read again to tell whether the source is still the same.
+    """
+
+    address: str
+    place: str
+    verified: bool = False
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, Any]:
+        """Return plain data that differ where the content differs."""
+
+    @abstractmethod
+    def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
+        """Yield the rows from one number on."""
+
+    def count(self) -> int | None:
+        """Return the number of rows; None where only reading tells."""
+        return None
+
+    def share(self) -> float | None:
+        """Return which share of the source has been read; None where it is not known."""
+        return None
+
+    def encloses(self, folder: Folder) -> bool:
+        """Return whether the source would read the files of a folder, as it lies within the source."""
+        return False
+
+    def changed(self) -> bool:
+        """Return whether the content is known to be another than when the source was opened."""
+        return False
 
 
 @final

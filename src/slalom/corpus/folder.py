@@ -5,15 +5,21 @@ synchronised too. A remote file is one upload, which object stores show when it 
 
 manifest.json           what the table is: model, options, source
 progress.json           how far the last run came
-parts/NNNNNN.parquet    the table
-digests/NNNNNN.sha256   what the bytes of a part must be (`slalom.corpus.parts`)
+parts/NNNNNN.parquet    the table; its metadata has a digest of the rows of the source that a part explains
+digests/NNNNNN.sha256   the SHA-256 of the bytes of the part and its name, as sha256sum writes them; a line for each version
 under-way/NNNNNN        how many texts of a part under way are explained; a killed run leaves it
 .slalom-corpus.lock     held by a run
+
+What is read is what was written: a digest is written before its part. A kill in between leaves a digest without a part, which
+is explained again, or a part that was to be replaced, whose digest is still listed. Digests find damage and mix-ups, not
+forgery: whoever can write the one file can write the other.
 """
 
 import errno
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias, final
 from uuid import uuid4
@@ -23,6 +29,7 @@ from slalom.errors import InputError, one_line, require
 MANIFEST, PROGRESS, LOCK = "manifest.json", "progress.json", ".slalom-corpus.lock"
 PARTS, DIGESTS, UNDER_WAY = "parts", "digests", "under-way"
 Stamp: TypeAlias = tuple[int, int] | None  # size and time of a file; None where its file system does not say
+_VERIFIED: dict[str, Stamp] = {}  # parts by address, with size and time for which their bytes were right
 
 
 def part_name(number: int) -> str:
@@ -167,3 +174,60 @@ def _write(path: Path, content: Any) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def write_part(folder: Folder, number: int, content: Any) -> None:
+    """Write a part and its digest."""
+    before = folder.read(_digest_name(number)) or b""
+    folder.write(_digest_name(number), before + _line(number, content))
+    folder.write(part_name(number), content)
+
+
+def damage(folder: Folder, number: int) -> str | None:
+    """Return why a part is not as it was written; None where it is.
+
+    Its bytes are read once in each process, and again where its size or time has changed.
+    """
+    name = part_name(number)
+    address, stamp = folder.path(name), folder.stamp(name)
+    if stamp is not None and _VERIFIED.get(address) == stamp:
+        return None
+    try:
+        content, digests = folder.read(name), folder.read(_digest_name(number))
+    except OSError as error:
+        return one_line(error)
+    if content is None:
+        return "it is gone"
+    if digests is None:
+        return "it has no digest"
+    if _line(number, content) not in digests.splitlines(keepends=True):
+        return "its bytes are not those that were written"
+    _VERIFIED[address] = stamp
+    return None
+
+
+@contextmanager
+def part_file(folder: Folder, number: int) -> Iterator[Any]:
+    """Open a part as a Parquet file of pyarrow, if it is as it was written."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    reason = damage(folder, number)
+    if reason is None:
+        try:
+            with pq.ParquetFile(folder.at(part_name(number)), filesystem=folder.files) as file:
+                yield file
+                return
+        except InputError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = one_line(error)
+    path = folder.path(part_name(number))
+    raise InputError(f"{path!r} is damaged ({reason}); the command that began the corpus explains this part again")
+
+
+def _digest_name(number: int) -> str:
+    return f"{DIGESTS}/{number:06d}.sha256"
+
+
+def _line(number: int, content: Any) -> bytes:
+    return f"{sha256(content).hexdigest()}  {part_name(number)}\n".encode()

@@ -7,8 +7,7 @@ from operator import index
 from pathlib import Path
 from typing import Any, final
 
-from slalom.corpus.folder import MANIFEST, Folder, part_name
-from slalom.corpus.parts import part_file
+from slalom.corpus.folder import MANIFEST, Folder, part_file, part_name
 from slalom.corpus.table import EXPLAINED, GIVEN, part_facts
 from slalom.errors import InputError, count, one_line
 from slalom.result import Explanation

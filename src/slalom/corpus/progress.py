@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from slalom.corpus.folder import MANIFEST, PROGRESS, UNDER_WAY, Folder, part_name
+from slalom.corpus.files import Source
+from slalom.corpus.folder import MANIFEST, PROGRESS, UNDER_WAY, Folder, damage, part_name
 from slalom.corpus.lock import is_running
 from slalom.corpus.opening import open as open_corpus
-from slalom.corpus.parts import damage
-from slalom.corpus.source import Source
 from slalom.corpus.table import STATUSES
 from slalom.errors import InputError, count, plural
 from slalom.progress import progress_bar

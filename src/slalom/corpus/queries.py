@@ -1,4 +1,4 @@
-"""The SQL of summaries, comparisons and searches over the Parquet parts of a corpus.
+"""The SQL of summaries, comparisons and searches over the Parquet parts of a corpus, by DuckDB.
 
     texts         rows of the table that are summarised, with their cell: predicted label, true label, slice
     occurrences   a word, phrase or piece at a place of a text, with its effect there
@@ -10,16 +10,20 @@ control characters, which no word contains, as a word like "<br />" may contain 
 several: "un-", "-able".
 """
 
-from collections.abc import Sequence
-from typing import Any
+import tempfile
+from collections.abc import Iterator, Sequence
+from glob import escape
+from pathlib import Path
+from typing import Any, final
+from uuid import uuid4
 
-from slalom.corpus.engine import Parts, connect, identifier, literal
-from slalom.corpus.folder import Folder
+from slalom.corpus.folder import Folder, part_file, part_name
 from slalom.corpus.results import Kind
 from slalom.corpus.table import EXPLAINED, GIVEN, LONGEST, phrase_column
-from slalom.errors import InputError, one_line
+from slalom.errors import InputError, one_line, require
 from slalom.result.fidelity import NEGLIGIBLE
 
+MEMORY = "1GB"  # of DuckDB; what does not fit is written to a temporary folder
 PIECE, BETWEEN = "\x1e", "\x1f"
 POOR_R2 = 0.0  # a held-out R2 near the text below which a text is poorly explained: the mean answer predicts better
 POOR = f"coalesce(near_r2 < {POOR_R2} AND near_mse > {NEGLIGIBLE**2}, false)"
@@ -61,14 +65,14 @@ def ask(folder: Folder, query: str) -> Any:
 
     phrases = " UNION ALL ".join(
         f"SELECT number, place, {n} AS length, {_joined(1, n, literal(' '))} AS phrase, effect"
-        f" FROM ({_unnested('texts', n, 'lower(', ')')}) WHERE w{n} IS NOT NULL"
+        f" FROM ({_unnested('texts', n)}) WHERE w{n} IS NOT NULL"
         for n in range(2, LONGEST + 1)
     )
     connection.execute(
         f"CREATE VIEW texts AS SELECT * FROM {Parts(connection, folder).source()};"
         "CREATE VIEW units AS SELECT number, unnest(range(n_units)) AS place, unnest(units) AS unit,"
         " unnest(removal) AS removal, unnest(removal_se) AS removal_se FROM texts;"
-        f"CREATE VIEW words AS SELECT number, place, w1 AS word, effect FROM ({_unnested('texts', 1, 'lower(', ')')});"
+        f"CREATE VIEW words AS SELECT number, place, w1 AS word, effect FROM ({_unnested('texts', 1)});"
         f"CREATE VIEW phrases AS {phrases}"
     )
     try:
@@ -86,7 +90,7 @@ def facts(source: str, gold: str | None, slices: str | None) -> str:
 
 
 def texts(source: str, gold: str | None, slices: str | None, lengths: Sequence[int], strongest: int, poor: bool) -> str:
-    """Return the rows that are summarised: those of the table `cells`, with the effect of the last of the strongest words.
+    """Return the rows that are summarised, those of the table `cells`, with the effect of the last of the strongest words.
 
     That is found before lists are unnested: after it, DuckDB would sort the list once per word.
     """
@@ -104,15 +108,14 @@ def texts(source: str, gold: str | None, slices: str | None, lengths: Sequence[i
     )
 
 
-def occurrences(source: str, length: int, case: bool, other: str = "cell, bar_{n} AS bar", frequent: bool = False) -> str:
+def occurrences(source: str, length: int, other: str = "cell, bar_{n} AS bar", frequent: bool = False) -> str:
     """Return the words (1), phrases of some words (2, ...) or pieces (0): number, place, key, effect, and other columns.
 
     With `frequent` only phrases whose first and last words are in the table `frequent`: others are not frequent either.
     """
-    fold, close = ("", "") if case else ("lower(", ")")
     other = other.format(n=length)
     if length == 0:
-        name = f"if(before = word, '-', '') || {fold}unit{close} || if(after = word, '-', '')"
+        name = "if(before = word, '-', '') || lower(unit) || if(after = word, '-', '')"
         lists = "unnest(unit_words) AS word, unnest(list_prepend(NULL, unit_words)) AS before, unnest(unit_words[2:]) AS after"
         units = "unnest(range(len(units))) AS place, unnest(units) AS unit, unnest(removal) AS effect"
         columns = f"number, {_names(other)}, place, word, {_PIECE} || {name} AS key, effect"
@@ -122,7 +125,7 @@ def occurrences(source: str, length: int, case: bool, other: str = "cell, bar_{n
     where = f"w{length} IS NOT NULL"
     if frequent and length > 1:
         where += "".join(f" AND {_joined(*ends)} IN (FROM frequent)" for ends in ((1, length - 1), (2, length)))
-    return f"SELECT {columns} FROM ({_unnested(f'({source})', length, fold, close, other)}) WHERE {where}"
+    return f"SELECT {columns} FROM ({_unnested(f'({source})', length, other)}) WHERE {where}"
 
 
 def observations(found: str, other: str = "any_value(cell) AS cell, max(abs(effect)) >= any_value(bar) AS top,") -> str:
@@ -141,9 +144,9 @@ def summed(found: str) -> str:
     )
 
 
-def split_words(source: str, case: bool) -> str:
+def split_words(source: str) -> str:
     """Return the statement that notes the pieces of frequent words: those of one text."""
-    words, pieces = occurrences(source, 1, case, "cell"), occurrences(source, 0, case, "cell")
+    words, pieces = occurrences(source, 1, "cell"), occurrences(source, 0, "cell")
     of_text = (
         f"SELECT any_value(w.key) AS key, list(p.key ORDER BY p.place) AS pieces FROM ({pieces}) p JOIN"
         f" ({words} AND key IN (FROM frequent) AND key NOT IN (SELECT key FROM pieces)) w"
@@ -161,11 +164,11 @@ def frequent(length: int, least: int) -> str:
     )
 
 
-def seen(source: str, lengths: Sequence[int], case: bool) -> str:
+def seen(source: str, lengths: Sequence[int]) -> str:
     """Return the observations of the keys in the table `wanted`, with their ids."""
     first = f" AND w1 IN (SELECT split_part(key, {_BETWEEN}, 1) FROM wanted WHERE length > 1)"
     every = " UNION ALL ".join(
-        f"SELECT number, key, cell, place, effect FROM ({occurrences(source, n, case, 'cell')}{first if n > 1 else ''})"
+        f"SELECT number, key, cell, place, effect FROM ({occurrences(source, n, 'cell')}{first if n > 1 else ''})"
         " SEMI JOIN wanted USING (key)"
         for n in lengths
     )
@@ -197,9 +200,9 @@ def example_texts(source: str, most: int) -> str:
     )
 
 
-def _unnested(source: str, length: int, fold: str, close: str, other: str = "") -> str:
+def _unnested(source: str, length: int, other: str = "") -> str:
     """Return one row per place of a text: the words from there on (null behind the end), and the effect of the phrase."""
-    words = ", ".join(f"{fold}unnest({'words' if i == 1 else f'words[{i}:]'}){close} AS w{i}" for i in range(1, length + 1))
+    words = ", ".join(f"lower(unnest(words[{i}:])) AS w{i}" for i in range(1, length + 1))
     more = f"{other}, " if other else ""
     return (
         f"SELECT number, {more}unnest(range(len(words))) AS place, {words}, unnest({_column(length)}) AS effect FROM {source}"
@@ -220,3 +223,62 @@ def _given(name: str | None) -> str:
 
 def _names(columns: str) -> str:
     return ", ".join(column.split(" AS ")[-1] for column in columns.split(", "))
+
+
+def connect() -> Any:
+    """Return a connection to a new database in memory."""
+    with require("a query over a corpus", "corpus", "duckdb"):
+        import duckdb  # noqa: PLC0415
+    spilled = Path(tempfile.gettempdir()) / f"slalom-duckdb-{uuid4().hex[:12]}"
+    settings = {"memory_limit": MEMORY, "temp_directory": str(spilled), "preserve_insertion_order": "false"}
+    return duckdb.connect(config={**settings, "autoinstall_known_extensions": "false"})
+
+
+@final
+class Parts:
+    """Some parts of a corpus (default: those that are there now) as a table of DuckDB, which has a name of its own.
+
+    DuckDB itself reads local parts, and remote ones through the file system of pyarrow that has written them. All are verified.
+    """
+
+    def __init__(self, connection: Any, folder: Folder, numbers: Sequence[int] | None = None, name: str = "parts") -> None:
+        self.connection, self._folder, self._name = connection, folder, name
+        self._rows: dict[int, int] = {}  # by part
+        for number in folder.parts() if numbers is None else numbers:
+            with part_file(folder, number) as file:
+                self._rows[number] = file.metadata.num_rows
+
+    def __len__(self) -> int:
+        return sum(self._rows.values())
+
+    def source(self, numbers: Sequence[int] | None = None) -> str:
+        """Return what stands after FROM to read the parts, or some of them."""
+        names = [part_name(number) for number in (self._rows if numbers is None else numbers)]
+        if self._folder.is_local:
+            return f"read_parquet([{', '.join(literal(escape(self._folder.path(name))) for name in names)}])"
+        from pyarrow.dataset import dataset  # noqa: PLC0415
+
+        self.connection.register(self._name, dataset([self._folder.at(name) for name in names], filesystem=self._folder.files))
+        return self._name
+
+    def chunks(self, texts: float) -> Iterator[str]:
+        """Yield what stands after FROM for parts with about as many texts in all, at least one part each."""
+        numbers, rows = list[int](), 0
+        for number in self._rows:
+            if numbers and rows + self._rows[number] > texts:
+                yield self.source(numbers)
+                numbers, rows = [], 0
+            numbers.append(number)
+            rows += self._rows[number]
+        if numbers:
+            yield self.source(numbers)
+
+
+def literal(text: str) -> str:
+    """Return a string as SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """Return the name of a column as SQL."""
+    return '"' + name.replace('"', '""') + '"'

@@ -18,12 +18,11 @@ from typing import Any, final
 from slalom.core.checks import whole_number
 from slalom.corpus.dispatch import Dispatcher
 from slalom.corpus.executors import Executor, InProcess, Processes, RayActors, pickled
-from slalom.corpus.folder import DIGESTS, MANIFEST, PARTS, PROGRESS, UNDER_WAY, Folder, part_name
+from slalom.corpus.files import Source
+from slalom.corpus.folder import DIGESTS, MANIFEST, PARTS, PROGRESS, UNDER_WAY, Folder, damage, part_file, part_name, write_part
 from slalom.corpus.lock import locked
 from slalom.corpus.opening import FORMAT, VERSION, Corpus, read_manifest
-from slalom.corpus.parts import damage, part_file, write_part
 from slalom.corpus.progress import Progress
-from slalom.corpus.source import Source
 from slalom.corpus.sources import Columns, digest, rows_of, source_of
 from slalom.corpus.table import EXPLAINED, SourceRow, arrow, counts, encoded, table
 from slalom.corpus.work import Job, Setup

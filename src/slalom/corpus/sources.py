@@ -17,8 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from slalom.corpus.files import Files
-from slalom.corpus.source import Broken, Record, Source
+from slalom.corpus.files import Broken, Files, Record, Source
 from slalom.corpus.table import SourceRow
 from slalom.errors import InputError, did_you_mean, one_line, require
 

@@ -18,10 +18,9 @@ import numpy as np
 from slalom.core.checks import whole_number
 from slalom.corpus import queries
 from slalom.corpus.counts import Counts
-from slalom.corpus.engine import Parts, connect
 from slalom.corpus.opening import Corpus, check_columns
 from slalom.corpus.opening import open as open_corpus
-from slalom.corpus.queries import kind_of
+from slalom.corpus.queries import Parts, connect, kind_of
 from slalom.corpus.results import CorpusSummary, Example, Shortcut, WordEffect, effect_of
 from slalom.corpus.shortcuts import Suspicion
 from slalom.corpus.suspects import Selection
@@ -36,6 +35,8 @@ UNITS = 1_000_000  # that are grouped by text at once
 _SHORTCUTS = 30
 _WORTH = 0.25  # of a share, from which it is a reason
 _SAMPLE = 150  # effects of a word
+_STRONGEST = 5  # words of a text that count as its strongest
+_EXAMPLES = 3  # texts of a word in each direction
 _AROUND = 70  # characters before and after it
 
 
@@ -47,11 +48,8 @@ def summary(
     target: str | None = None,
     min_texts: int | None = None,
     phrases: int = PHRASES,
-    strongest: int = 5,
     sort: Sort = "effect",
     top: int = 100,
-    case: bool = False,
-    examples: int = 3,
     include_poor: bool = False,
     progress: Callable[[float], Any] = lambda share: None,
 ) -> CorpusSummary:
@@ -68,11 +66,8 @@ def summary(
         target: Class whose score is summarised. Default: the one that most texts explain.
         min_texts: Fewest texts of a word that is listed. Default: 5, or one in 10,000 texts.
         phrases: Words of the longest phrase, up to 5; 1: no phrases.
-        strongest: How many words of a text count as its strongest.
         sort: Order within a kind: "effect" (the end of the listed interval near zero), "total" (texts times mean), "texts".
         top: How many words, phrases and pieces are listed, each.
-        case: Whether "Good" and "good" are two words.
-        examples: Texts shown for each word and each direction.
         include_poor: Whether to include poorly explained texts: those whose explanation predicts held-out queries near the text
             worse than their mean does (R2 below 0, and an error above 0.05). Default: they are only counted.
         progress: Called with the share that is done; it may raise to stop.
@@ -84,26 +79,27 @@ def summary(
     if sort not in SORTS:
         raise InputError(f"sort must be one of {', '.join(map(repr, SORTS))}; got {sort!r}")
     least = None if min_texts is None else whole_number("min_texts", min_texts, 2)
-    lengths = (*range(1, checked_phrases(phrases) + 1), 0)
-    strongest, examples = whole_number("strongest", strongest, 1), whole_number("examples", examples, 0)
+    if whole_number("phrases", phrases, 1) > LONGEST:
+        raise InputError(f"phrases must be from 1 to {LONGEST} words; got {phrases}")
+    lengths = (*range(1, phrases + 1), 0)
     table = open_corpus(corpus) if isinstance(corpus, str | Path) else corpus
     check_columns([GIVEN + name for name in (gold, slices) if name is not None], table.columns)
     with closing(connect()) as connection:
         parts = Parts(connection, table.place)
         counts = Counts(table, parts, gold, slices, target, include_poor)
         least = max(5, counts.texts // 10_000) if least is None else least
-        rows = _Rows(parts, counts, lengths, strongest, include_poor, case, progress)
+        rows = _Rows(parts, counts, lengths, include_poor, progress)
         rows.add_up(least)
         selection = Selection(connection, sort, top)
         listed = selection.listed()
         suspects = dict(list(selection.suspects(counts, rows.observed).items())[:_SHORTCUTS])
-        words = rows.words(selection, dict.fromkeys([*listed, *suspects]), examples)
+        words = rows.words(selection, dict.fromkeys([*listed, *suspects]))
     about = {
         "model": table.model, "folder": table.folder, "target": counts.target, "labels": list(table.labels),
         "texts": counts.rows, "explained": counts.texts, "poor": counts.poor, "include_poor": include_poor,
         "other_targets": {name: n for name, n in counts.targets.items() if name != counts.target},
         "unit": table.manifest.get("options", {}).get("unit", "token"),
-        "min_texts": least, "strongest": strongest, "sort": sort, "phrases": phrases, "gold": gold, "slice": slices,
+        "min_texts": least, "strongest": _STRONGEST, "sort": sort, "phrases": phrases, "gold": gold, "slice": slices,
         "accuracy": counts.accuracy, "candidates": len(selection.sums["n"]),
         "groups": {grouping: list(sizes) for grouping, sizes in counts.sizes.items()}, "group_texts": counts.sizes,
     }  # fmt: skip
@@ -111,39 +107,15 @@ def summary(
     return CorpusSummary(tuple(words[key] for key in listed), shortcuts, about)
 
 
-def checked_phrases(phrases: int) -> int:
-    """Return the words of the longest phrase."""
-    if phrases > LONGEST:
-        raise InputError(f"phrases must be from 1 to {LONGEST} words; got {phrases}")
-    return whole_number("phrases", phrases, 1)
-
-
 @final
 class _Rows:
-    """The rows that are summarised, in passes over them.
-
-    Args:
-        parts: The parts of the corpus.
-        counts: What its rows are.
-        lengths: Numbers of words of the keys; 0: pieces.
-        strongest: How many words of a text count as its strongest.
-        include_poor: Whether poorly explained texts are summarised.
-        case: Whether "Good" and "good" are two words.
-        progress: Called with the share that is done.
-    """
+    """The rows that are summarised, in passes over them, for keys of some lengths in words; 0: pieces."""
 
     def __init__(
-        self,
-        parts: Parts,
-        counts: Counts,
-        lengths: Sequence[int],
-        strongest: int,
-        include_poor: bool,
-        case: bool,
-        progress: Callable[[float], Any],
+        self, parts: Parts, counts: Counts, lengths: Sequence[int], include_poor: bool, progress: Callable[[float], Any]
     ) -> None:
-        self._parts, self._counts, self._lengths, self._strongest = parts, counts, lengths, strongest
-        self._include_poor, self._case, self._progress = include_poor, case, progress
+        self._parts, self._counts, self._lengths = parts, counts, lengths
+        self._include_poor, self._progress = include_poor, progress
         self._run, self._done = parts.connection.execute, 0.0
 
     def _chunks(self) -> Iterator[str]:
@@ -152,7 +124,7 @@ class _Rows:
         texts = UNITS * counts.rows / max(counts.units, 1)
         for source in self._parts.chunks(texts):
             self._progress(min(self._done / (len(self._lengths) + 2) / counts.rows, 0.99))
-            yield queries.texts(source, counts.gold, counts.slices, self._lengths, self._strongest, self._include_poor)
+            yield queries.texts(source, counts.gold, counts.slices, self._lengths, _STRONGEST, self._include_poor)
             self._done += texts
 
     def add_up(self, least: int) -> None:
@@ -160,10 +132,10 @@ class _Rows:
         self._run(queries.TABLES)
         for length in self._lengths:
             for texts in self._chunks():
-                occurrences = queries.occurrences(texts, length, self._case, frequent=True)
+                occurrences = queries.occurrences(texts, length, frequent=True)
                 self._run(f"INSERT INTO partial {queries.summed(queries.observations(occurrences))}")
                 if length == 0:
-                    self._run(queries.split_words(texts, self._case))
+                    self._run(queries.split_words(texts))
             self._run(queries.frequent(length, least))
         self._run(queries.TOTALS)
 
@@ -172,26 +144,26 @@ class _Rows:
         self._run("CREATE OR REPLACE TABLE wanted AS SELECT id, length, key FROM totals WHERE id IN (SELECT unnest(?))", [ids])
         lengths = [length for (length,) in self._run("SELECT DISTINCT length FROM wanted").fetchall()]
         for texts in self._chunks():
-            self._run(f"CREATE OR REPLACE TABLE seen AS {queries.seen(texts, lengths, self._case)}")
+            self._run(f"CREATE OR REPLACE TABLE seen AS {queries.seen(texts, lengths)}")
             yield
 
-    def words(self, selection: Selection, keys: Iterable[int], examples: int) -> dict[int, WordEffect]:
+    def words(self, selection: Selection, keys: Iterable[int]) -> dict[int, WordEffect]:
         """Return keys with their effects, examples in both directions, and samples."""
-        groups, most = self._counts.effects(keys), max(examples, 1)
+        groups = self._counts.effects(keys)
         if not groups:
             return {}
         sums = {key: {name: float(column[key]) for name, column in selection.sums.items()} for key in groups}
         signs = [1 if sums[key]["s1"] >= 0 else -1 for key in groups]
         self._run("CREATE TABLE shown AS SELECT unnest(?::BIGINT[]) AS id, unnest(?) AS sign", [list(groups), signs])
         for _ in self.observed(list(groups)):
-            self._run(queries.examples("seen JOIN shown USING (id)", most, _SAMPLE))
+            self._run(queries.examples("seen JOIN shown USING (id)", _EXAMPLES, _SAMPLE))
         cells = list(self._counts.cells)
         samples = defaultdict[int, list[tuple[float, bool | None]]](list)
         for key, y, cell in self._run(queries.drawn(_SAMPLE)).fetchall():
             samples[key].append((y, self._counts.is_wrong(cells[cell])))
         texts = defaultdict[int, tuple[list[Example], list[Example]]](lambda: ([], []))
         for key, is_usual, number, y, place, cell, name, *row in self._run(
-            queries.example_texts(self._parts.source(), most)
+            queries.example_texts(self._parts.source(), _EXAMPLES)
         ).fetchall():
             shown = snippet(selection.keys[key], place, *row)
             example = Example(number, name, y, cells[cell].label, self._counts.truth(cells[cell]), *shown)
@@ -200,15 +172,15 @@ class _Rows:
         for key, of in sums.items():
             name, (usual, unusual) = selection.keys[key], texts[key]
             words[key] = WordEffect(
-                name=written(name, (usual or unusual)[0], self._case),
+                name=written(name, (usual or unusual)[0]),
                 kind=kind_of(name),
                 effect=effect_of(of["n"], of["s1"], of["s2"]),
                 occurrences=int(of["times"]),
                 strongest=of["top"] / of["n"],
                 against=int(of["negative"] if of["s1"] >= 0 else of["positive"]),
                 groups=groups[key],
-                usual=tuple(usual[:examples]),
-                unusual=tuple(unusual[:examples]),
+                usual=tuple(usual),
+                unusual=tuple(unusual),
                 sample=tuple(samples[key]),
             )
         return words
@@ -236,10 +208,10 @@ def snippet(
     return Snippet(("…" if low else "") + text[low:start], text[start:end], after)
 
 
-def written(key: str, occurrence: Snippet | Example, case: bool) -> str:
+def written(key: str, occurrence: Snippet | Example) -> str:
     """Return the name of a key: a phrase as it is written in a text."""
     if kind_of(key) == "phrase" and occurrence.before is not None and (name := " ".join(occurrence.word.split())):
-        return name if case else name.lower()
+        return name.lower()
     return key.removeprefix(queries.PIECE).replace(queries.BETWEEN, " ")
 
 

@@ -5,6 +5,7 @@ A job's result depends on its rows alone: answers of earlier jobs are forgotten,
 
 import faulthandler
 import json
+import math
 import os
 import re
 import time
@@ -16,8 +17,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from slalom.corpus.folder import UNDER_WAY, Folder
-from slalom.corpus.parts import write_part
+from slalom.corpus.folder import UNDER_WAY, Folder, write_part
 from slalom.corpus.sources import digest
 from slalom.corpus.table import SourceRow, counts, encoded, explained_row, failed_row, table
 from slalom.errors import InputError, ModelError, one_line
@@ -89,53 +89,42 @@ class Bench:
             raise InputError('a corpus has one target per text; got target="all"; name a class, or leave target out')
         if "<lambda>" in options.unit_name:
             raise InputError("a run that can be resumed knows a unit function by its name; got a lambda; define it with def")
-        target = options.target
+        target, head, settings = options.target, model.head, repr(options.method)
         if target is not None:
-            target = model.head.labels[int(model.head.resolve(target, np.zeros(model.head.n_outputs)))]
-        settings = repr(options.method)
+            target = head.labels[int(head.resolve(target, np.zeros(head.n_outputs)))]
+        about = {"name": model.name, "identity": self.explainer.engine.identify(), "labels": list(head.labels)}
+        kept = {name: getattr(options, name) for name in ("check", "long", "pairs", "tolerance", "max_queries")}
         return {
-            "model": {
-                "name": model.name,
-                "identity": self.explainer.engine.identify(),
-                "labels": list(model.head.labels),
-                "scale": model.head.scale,
-            },
+            "model": {**about, "scale": head.scale},
             "options": {
                 "method": options.method.name,
                 "unit": options.unit_kind,
                 **({} if options.unit_name == options.unit_kind else {"unit_function": options.unit_name}),
                 "queries": "auto" if options.auto else options.queries,
-                "check": options.check,
                 "target": target,
                 "seed": int(options.seed),
-                "long": options.long,
-                "pairs": options.pairs,
-                "tolerance": options.tolerance,
-                "max_queries": options.max_queries,
+                **kept,
                 "settings": None if " at 0x" in settings else settings,
             },
             "slalom": versions("slalom-xai").get("slalom-xai"),
         }
 
-    def __call__(self, job: Job, tick: Callable[[], None] = lambda: None) -> Finished:
+    def __call__(self, job: Job, tick: Callable[[], Any] = lambda: None) -> Finished:
         """Explain the rows of a job; a part is written as a whole."""
         setup, engine = self.setup, self.explainer.engine
-        note = _Note(job, setup.folder, engine)
-        note.write()
         try:
-            with _watched(setup.timeout) as alive:
+            with _noted(job, setup.folder, engine) as note, _watched(setup.timeout) as alive:
 
-                def answered() -> None:
+                def answered(texts: int = 0) -> None:
                     alive()
-                    note.update()
-
-                def explained() -> None:
-                    note.texts += 1
-                    answered()
-                    tick()
+                    note(texts)
 
                 engine.answered, engine.ended = answered, self._count_failures
-                rows = list(self._rows(job.rows, explained))
+                rows = []
+                for row in self._rows(job.rows):
+                    rows.append(row)
+                    answered(1)
+                    tick()
             made = table(rows, setup.keep)
             if job.is_whole:
                 write_part(setup.folder, job.part, encoded(made, digest(job.rows)))
@@ -143,10 +132,9 @@ class Bench:
             raise ModelError(str(outage)) from None
         finally:
             engine.answered = engine.ended = None
-            setup.folder.remove(note.name)  # where this process is killed it stays
         return Finished(counts(made), None if job.is_whole else rows)
 
-    def _rows(self, rows: Sequence[SourceRow], tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
+    def _rows(self, rows: Sequence[SourceRow]) -> Iterator[dict[str, Any]]:
         text, full = self.setup.text, self.setup.full
         results = self._explained([row.text for row in rows if row.error is None])
         for row in rows:
@@ -155,7 +143,6 @@ class Bench:
                 yield explained_row(row, result, text=text, full=full)
             else:
                 yield failed_row(row, row.error or result.error, text=text)
-            tick()
 
     def _explained(self, texts: Sequence[str]) -> Iterator[Any]:
         """Yield an Explanation or a Failure for each text; that texts were cut is among the remarks, and no warning."""
@@ -191,25 +178,27 @@ class Bench:
             )
 
 
-@final
-class _Note:
-    """A file that says which part is under way and every few seconds how far it is, for `status` and for the next run."""
+@contextmanager
+def _noted(job: Job, folder: Folder, engine: Engine) -> Iterator[Callable[[int], None]]:
+    """Note in a file every few seconds how far a job is, for `status`; where this process is killed the file stays.
 
-    def __init__(self, job: Job, folder: Folder, engine: Engine) -> None:
-        self.folder, self.engine, self.name = folder, engine, f"{UNDER_WAY}/{job.part:06d}"
-        self.texts, self.before, self.time = 0, engine.cost.inputs, 0.0
+    Yields a function that is called with the number of texts that are done since the last call.
+    """
+    name, before, done, written = f"{UNDER_WAY}/{job.part:06d}", engine.cost.inputs, 0, -math.inf
 
-    def write(self) -> None:
-        """Write the note; where it cannot be written the work goes on."""
-        self.time = time.monotonic()
-        content = json.dumps({"texts": self.texts, "queries": self.engine.cost.inputs - self.before})
-        with suppress(InputError):
-            self.folder.write(self.name, content.encode())
+    def note(texts: int) -> None:
+        nonlocal done, written
+        done += texts
+        if time.monotonic() - written > _NOTED:
+            written = time.monotonic()
+            with suppress(InputError):  # where it cannot be written the work goes on
+                folder.write(name, json.dumps({"texts": done, "queries": engine.cost.inputs - before}).encode())
 
-    def update(self) -> None:
-        """Write the note again, if it is time."""
-        if time.monotonic() - self.time > _NOTED:
-            self.write()
+    note(0)
+    try:
+        yield note
+    finally:
+        folder.remove(name)
 
 
 @contextmanager

@@ -16,12 +16,11 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from slalom.corpus.engine import Parts, connect, identifier
-from slalom.corpus.folder import Folder, Stamp, part_name
+from slalom.corpus.folder import Folder, Stamp, damage, part_name
 from slalom.corpus.lock import is_running
 from slalom.corpus.opening import Corpus, read_manifest
-from slalom.corpus.parts import damage
 from slalom.corpus.progress import saved_progress
+from slalom.corpus.queries import Parts, connect, identifier
 from slalom.corpus.summarise import summary
 from slalom.corpus.table import GIVEN
 from slalom.errors import InputError, SlalomError, one_line

@@ -9,9 +9,8 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from slalom.corpus.counts import label_of
-from slalom.corpus.engine import Parts, connect, identifier, literal
 from slalom.corpus.folder import Folder
-from slalom.corpus.queries import BETWEEN, PIECE, occurrences
+from slalom.corpus.queries import BETWEEN, PIECE, Parts, connect, identifier, literal, occurrences
 from slalom.corpus.table import EXPLAINED, GIVEN, LONGEST
 from slalom.errors import InputError, ModelError, one_line
 from slalom.render.page.content import content
@@ -94,7 +93,7 @@ class Texts:
                 with_effect = f"SELECT *, NULL::DOUBLE AS effect FROM ({texts})"
                 if keys:
                     places = " UNION ALL ".join(
-                        f"SELECT number, effect FROM ({occurrences(texts, length, False, '0 AS cell')} AND key = $key{i})"
+                        f"SELECT number, effect FROM ({occurrences(texts, length, '0 AS cell')} AND key = $key{i})"
                         for i, (length, _) in enumerate(keys)
                     )
                     effects = f"SELECT number, avg(effect) AS effect FROM ({places}) GROUP BY number"
