@@ -48,11 +48,9 @@ class ContextExplainer:
         device: Device for a model given by its folder.
         chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
         trust_remote_code: Whether a model given by its folder may run Python modules of its own.
-        cache: An SQLite file that keeps the model's answers.
-        progress: Whether to show a progress bar. Default: in a terminal, where it takes long.
-        prices: Prices of tokens, as in `Explainer`.
         max_cost: Most dollars that all calls may spend, as in `Explainer`. With a cache file a server may be asked how it reads
             the answer before the estimate.
+        cache, progress, prices: As in `Explainer`.
         **options: Options of `Explainer` that a call may replace: tolerance, max_queries, check, seed and pairs.
 
     Raises:
@@ -132,9 +130,9 @@ class ContextExplainer:
         options["target"] = target
         e: Explanation = explainer(self.sources.text, **options)
         chosen, tokens = model.parts[target], model.parts[target].n_tokens
-        e = replace(e, notes=(*e.notes, *_replaceable(e)))
         return replace(
             e,
+            notes=(*e.notes, *_replaceable(e)),
             answer=Answer(question, said, chosen.start, chosen.stop, generated, tokens),
             figures={**e.figures, "answer tokens": float(tokens), "log probability per token": float(e.score) / tokens},
         )
@@ -142,37 +140,26 @@ class ContextExplainer:
     def estimate(self, question: str = "", answer: str | None = None, **options: Unpack[CallOptions]) -> Estimate:
         """Return what a call will ask and cost; the model is asked nothing.
 
-        Args:
-            question: As in a call.
-            answer: As in a call. One that the model has yet to write counts with `max_answer_tokens`.
-            **options: As in a call.
-
-        Returns:
-            The estimate. Of a server that was not asked about the answer before, answers in a cache file count as queries.
-
-        Raises:
-            InputError: As a call does.
+        An answer that the model has yet to write counts with `max_answer_tokens`. Of a server that was not asked about the
+        answer before, answers in a cache file count as queries.
         """
         options, question = self._checked(options, answer), self._question(question)
         said = self._generated.get(question) if answer is None else answer
         if said is not None and (self.language_model.usage is None or (question, said) in self._explainers):
-            explainer = self._explainer(question, said)[0]
-        else:
-            explainer = self._made(question, "some" * self.max_answer_tokens if said is None else said, guess=True)
-        estimate = explainer.estimate(self.sources.text, **options)
-        if said is None:
-            read, written = prompt_tokens(self._prompt(question)), self.max_answer_tokens
-            prices = self.spending.prices
-            cost = None if prices is None else (estimate.cost or 0.0) + prices.cost(read, written)
-            tokens = estimate.tokens + read, estimate.output_tokens + written
-            estimate = estimate._replace(tokens=tokens[0], output_tokens=tokens[1], cost=cost)
-        return estimate
+            return self._explainer(question, said)[0].estimate(self.sources.text, **options)
+        guess = "some" * self.max_answer_tokens if said is None else said
+        estimate = self._made(question, guess, guess=True).estimate(self.sources.text, **options)
+        if said is not None:
+            return estimate
+        read, written, prices = prompt_tokens(self._prompt(question)), self.max_answer_tokens, self.spending.prices
+        return estimate._replace(
+            tokens=estimate.tokens + read,
+            output_tokens=estimate.output_tokens + written,
+            cost=None if prices is None else (estimate.cost or 0.0) + prices.cost(read, written),
+        )
 
     def answer(self, question: str = "") -> str:
         """Return the answer that the language model gives to a question from all sources: the most probable, token by token.
-
-        Args:
-            question: As in `__call__`.
 
         Raises:
             InputError: The model says nothing.
@@ -190,17 +177,11 @@ class ContextExplainer:
         return self._generated[question]
 
     def ask(self, explanation: Explanation, keep: ArrayLike) -> Floats:
-        """Return the model's own scores where `explanation.predict` gives predicted ones.
+        """Return the model's own scores (m,) where `explanation.predict` gives predicted ones, as `Explainer.ask` does.
 
         Args:
             explanation: An explanation by this explainer.
             keep: Presence of its sources, (m, n) or (n,).
-
-        Returns:
-            Log probabilities (m,), or one for one row.
-
-        Raises:
-            InputError: It explains something else, or `keep` does not fit the sources.
         """
         return self._explainer_of(explanation).ask(explanation, keep)
 
@@ -211,12 +192,6 @@ class ContextExplainer:
             explanation: An explanation by this explainer.
             threshold: The log probability in nats.
             max_queries: Most queries to the model.
-
-        Returns:
-            The set; None where none of the sets that were asked does.
-
-        Raises:
-            InputError: It explains something else.
         """
         return self._explainer_of(explanation).flip(explanation, threshold=threshold, max_queries=max_queries)
 
@@ -299,9 +274,7 @@ def context(
     For several questions or parts of an answer, and for `ask` and `flip`, use `ContextExplainer`.
 
     Args:
-        model: A causal language model of Hugging Face, its folder or name on the hub, or a `LanguageModel` such as a server.
-        tokenizer: Its tokenizer; a folder has its own.
-        context: The sources: a text, a list of documents, or a list of chat messages.
+        model, tokenizer, context: As in `ContextExplainer`.
         question: The question.
         answer: The answer. Default: the most probable one, written by the model from all sources.
         part: The number of a sentence of the answer, beginning with 1. Default: all of it.
@@ -310,10 +283,6 @@ def context(
 
     Returns:
         An explanation whose units are the sources, and whose score is the log probability of the answer in nats.
-
-    Raises:
-        InputError: An argument is not what it must be.
-        ModelError: The language model fails.
 
     Example:
         >>> e = slalom.context(model, tokenizer, ["Ada lives in Graz.", "It rains."], "Where does Ada live?")  # doctest: +SKIP

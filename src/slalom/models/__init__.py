@@ -64,18 +64,13 @@ __all__ = [
     "scikit_learn",
 ]
 
-_LAZY = {  # module, and the extra that it needs
-    "AnswerServer": ("api", "api"),
-    "Api": ("api", "api"),
-    "Prompted": ("prompted", "hf"),
-    "Reuse": ("prompted", "hf"),
-}
+_LAZY = {"AnswerServer": "api", "Api": "api", "Prompted": "prompted", "Reuse": "prompted"}  # and their modules
+_EXTRAS = {"api": "api", "prompted": "hf"}
 
 
 def __getattr__(name: str) -> Any:
     """Load a model that needs an optional dependency with the module that defines it."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, extra = _LAZY[name]
-    with require(name, extra):
-        return getattr(import_module(f"{__name__}.{module}"), name)
+    with require(name, _EXTRAS[_LAZY[name]]):
+        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

@@ -1,10 +1,4 @@
-"""The interface of adapters, which turn a classifier of some library into a `Model`.
-
-matches(model)           -> bool     by the names of its classes, without importing the library
-adapt(model, options)    -> Model
-
-An adapter declares which options it takes. The registry (`slalom.models.registry`) refuses the others.
-"""
+"""The interface of adapters, which turn a classifier of some library into a `Model`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -62,19 +56,11 @@ class Adapter(ABC):
 
     @abstractmethod
     def matches(self, model: object) -> bool:
-        """Return whether this adapter is for an object; it must be fast and import nothing (see `instance_of`).
-
-        Args:
-            model: Any object.
-        """
+        """Return whether this adapter is for an object; it must be fast and import nothing (see `instance_of`)."""
 
     @abstractmethod
     def adapt(self, model: Any, options: ModelOptions) -> Model:
-        """Return the model of an object that matches.
-
-        Args:
-            model: The object.
-            options: All options; those that the adapter does not take are None.
+        """Return the model of an object that matches; options that the adapter does not take are None.
 
         Raises:
             InputError: The object or an option cannot be used; the message says what to do.
@@ -82,12 +68,7 @@ class Adapter(ABC):
 
 
 def instance_of(instance: object, package: str, name: str) -> bool:
-    """Return whether an object is an instance of a class of a package, without importing the package.
-
-    Args:
-        instance: Any object.
-        package: The top-level package that defines the class.
-        name: The name of the class.
+    """Return whether an object is an instance of a class of a top-level package, by its name, without importing the package.
 
     Example:
         >>> from decimal import Decimal

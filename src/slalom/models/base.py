@@ -65,14 +65,9 @@ class Reading(ABC):
 
     @abstractmethod
     def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
-        """Return the inputs for some subsets of the atoms.
+        """Return the inputs for subsets of the atoms, given their presence (m, n_atoms), in groups of equal length.
 
-        Args:
-            keep: Presence of atoms, (m, n_atoms).
-
-        Returns:
-            Groups of inputs of equal length. Every row is in at least one; the answer to a row that is in several (a text read
-            in windows) is the mean over them.
+        Every row is in at least one group; the answer to a row that is in several (a text read in windows) is their mean.
         """
 
 
@@ -136,6 +131,7 @@ class Model(ABC):
         costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.
         batch_overhead: Tokens that could be computed in the time that a batch takes besides its inputs. Where it is positive,
             inputs of different lengths share batches: their ids (k, planes, length) are padded on the right with PADDING.
+        max_in_flight: How many batches may be submitted before the first is collected.
     """
 
     head: Head
@@ -156,11 +152,7 @@ class Model(ABC):
         """
 
     def given_units(self, text: str, kind: str) -> NDArray[np.int64] | None:
-        """Return the spans (n, 2) of the units of a text that the model knows itself; None: they follow from text and kind.
-
-        Args:
-            text: The text.
-            kind: Kind of the units.
+        """Return the spans (n, 2) of units of some kind that the model knows itself; None: they follow from the text.
 
         Raises:
             InputError: The model has no such units.
@@ -173,20 +165,11 @@ class Model(ABC):
         return self.head.n_outputs
 
     def observe(self, outputs: Floats, target: int | Literal["all"]) -> Observed:
-        """Return the scores of a target, and how well they are known.
-
-        Args:
-            outputs: Outputs of the model, (m, n_columns).
-            target: Index of a class, or "all".
-        """
+        """Return the scores of a target from outputs (m, n_columns), and how well they are known."""
         return Observed(self.head.scores(outputs[:, : self.head.n_outputs], target))
 
     def report(self, outputs: Floats) -> Report:
-        """Return what a reader must know of the answers about one text.
-
-        Args:
-            outputs: All outputs for the text, (m, n_columns); the first row is that of the whole text.
-        """
+        """Return what a reader must know of all answers about one text, (m, n_columns), that of the whole text first."""
         return Report({})
 
     @property
@@ -195,11 +178,7 @@ class Model(ABC):
         return None
 
     def tokens_of(self, text: Any) -> tuple[int, int]:
-        """Return about how many tokens are read and written, at most, to answer one input; for models that read strings.
-
-        Args:
-            text: The input.
-        """
+        """Return about how many tokens are read and written, at most, to answer one input; for models that read strings."""
         return about_tokens(len(text)), 0
 
     @property
@@ -208,20 +187,11 @@ class Model(ABC):
         return 0, 0
 
     def unwrap(self, reading: Reading) -> "tuple[Model, Reading]":
-        """Return the model that computes, and the text as that one reads it: itself, unless it wraps another model.
-
-        Args:
-            reading: A text as this model reads it.
-        """
+        """Return the model that computes, and a text as that one reads it: itself, unless it wraps another model."""
         return self, reading
 
     def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
-        """Return what the model decides about whole texts (n,), given its outputs for them (n, n_columns).
-
-        Args:
-            texts: Whole texts (n,).
-            outputs: The outputs of the model for them, (n, n_columns).
-        """
+        """Return what the model decides about whole texts (n,), given its outputs for them (n, n_columns)."""
         return self.head.decide(outputs[:, : self.head.n_outputs])
 
     @abstractmethod
@@ -230,24 +200,15 @@ class Model(ABC):
 
     @abstractmethod
     def session(self) -> AbstractContextManager[None]:
-        """Prepare the model for queries, and restore it afterwards.
-
-        Returns:
-            A context manager; `submit` and `collect` are called inside it.
-        """
+        """Return a context for queries: `submit` and `collect` are called inside it."""
 
     @property
     def max_in_flight(self) -> int:
-        """How many batches may be submitted before the first is collected."""
         return 1
 
     @abstractmethod
     def batch_rows(self, length: int) -> int:
-        """Return how many inputs of one length go into a batch.
-
-        Args:
-            length: Number of tokens of each input; 1 where the model reads strings.
-        """
+        """Return how many inputs of a length in tokens (1 for strings) go into a batch."""
 
     @abstractmethod
     def shrink(self) -> None:
@@ -255,13 +216,10 @@ class Model(ABC):
 
     @abstractmethod
     def submit(self, inputs: Any) -> Any:
-        """Start to compute a batch.
+        """Start to compute a batch, and return a handle for `collect`.
 
         Args:
             inputs: What `InputGroup.build` returned, or a part of it.
-
-        Returns:
-            A handle for `collect`.
 
         Raises:
             MemoryError: The batch is too large.
@@ -271,33 +229,19 @@ class Model(ABC):
     def collect(self, handle: Any) -> NDArray[Any]:
         """Return the outputs (n_inputs, n_columns) of a submitted batch, in host memory.
 
-        Args:
-            handle: What `submit` returned.
-
         Raises:
             ModelError: The computation failed.
         """
 
     def wait(self, handles: Sequence[Any]) -> int:
-        """Return which of the submitted batches to collect next, after waiting for it.
-
-        Args:
-            handles: What `submit` returned for the batches in flight, the oldest first; at least one.
-
-        Returns:
-            Its position. Default: the oldest.
-        """
+        """Return the position of the batch in flight to collect next, after waiting for it. Default: the first, the oldest."""
         return 0
 
     def cancel(self, handle: Any) -> None:  # noqa: B027
         """Give up a submitted batch after an error or an interruption, where the model can; it is collected all the same."""
 
     def checked(self, outputs: Any, n_inputs: int) -> Floats:
-        """Return outputs as floats (n_inputs, n_columns).
-
-        Args:
-            outputs: What `collect` returned.
-            n_inputs: Number of inputs of the batch.
+        """Return what `collect` returned as floats (n_inputs, n_columns).
 
         Raises:
             ModelError: The shape is another one, or a number is not finite or beyond 1e100.

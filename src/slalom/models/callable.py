@@ -60,17 +60,11 @@ class StringReading(Reading):
     def _joined(self, numbers: list[int]) -> str:
         """Return the pieces with these numbers as one string."""
         parts: list[str] = []
-        last = -1
-        for i in numbers:
-            if (
-                parts
-                and i != last + 1
-                and _WORD_CHARACTER.match(parts[-1][-1])
-                and _WORD_CHARACTER.match(self.pieces[i].lstrip()[:1])
-            ):
+        for before, i in pairwise([-1, *numbers]):
+            piece = self.pieces[i]
+            if parts and i != before + 1 and all(map(_WORD_CHARACTER.match, (parts[-1][-1], piece.lstrip()[:1]))):
                 parts.append(" ")
-            parts.append(self.pieces[i])
-            last = i
+            parts.append(piece)
         return "".join(parts).strip()
 
 
@@ -90,8 +84,7 @@ class Function(Model):
         decide: Returns the decisions about whole texts. Default: they follow from the outputs.
 
     Raises:
-        InputError: An argument is wrong.
-        ModelError: The callable fails on a short text, or returns something else.
+        ModelError: The callable fails on a short text, or returns something else than `output` says.
 
     Example:
         >>> model = Function(lambda texts: [text.count("!") - 1.0 for text in texts], "log_odds")
@@ -120,18 +113,18 @@ class Function(Model):
         self.variant = f"{output} independent" if independent else output
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.fingerprint, self.decide = fingerprint, decide
-        names = None if labels is None else label_names(labels)
         self.head = Head("classes", ("0", "1"))  # until the first answer shows the number of columns
         n = self.collect(self.submit(["a"])).shape[1]
         self.empty = self._takes_empty() if empty is None else empty
-        probabilistic = output != "scores"
-        expected = n if n > 1 else 2 if probabilistic or (names is not None and len(names) == 2) else 1
-        if names is not None and len(names) != expected:
+        names = None if labels is None else label_names(labels)
+        expected = n if n > 1 else 2 if output != "scores" or len(names or ()) == 2 else 1
+        if names is None:
+            names = tuple(map(str, range(expected))) if expected > 1 else ("output",)
+        if len(names) != expected:
             raise InputError(f"labels must name the {expected} classes of {self.name}; got {len(names)}")
-        if names is not None and len(set(names)) != len(names):
+        if len(set(names)) != len(names):
             raise InputError(f"labels must differ from each other; got {', '.join(names)}")
-        names = names or (tuple(str(i) for i in range(expected)) if expected > 1 else ("output",))
-        self.head = Head("labels" if independent else "score" if n == 1 else "classes", names, probabilistic)
+        self.head = Head("labels" if independent else "score" if n == 1 else "classes", names, output != "scores")
 
     def _takes_empty(self) -> bool:
         """Return whether an empty string gets an answer."""
@@ -167,11 +160,9 @@ class Function(Model):
         except (SlalomError, MemoryError):
             raise
         except Exception as error:
-            reason = one_line(error)
             advice = "; it must take a list of strings" if isinstance(error, (TypeError, AttributeError)) else ""
-            raise ModelError(
-                f"{self.name} failed on {len(inputs)} strings: {type(error).__name__}: {reason}{advice}"
-            ) from error
+            reason = f"{type(error).__name__}: {one_line(error)}{advice}"
+            raise ModelError(f"{self.name} failed on {len(inputs)} strings: {reason}") from error
 
     def collect(self, handle: tuple[int, Any]) -> Floats:
         n, returned = handle
@@ -187,15 +178,11 @@ class Function(Model):
             answer = answer[:, None]
         if answer.ndim != 2 or len(answer) != n or answer.shape[1] == 0:
             raise ModelError(f"{self.name} must return one row for each of {n} strings; got shape {np.shape(returned)}")
-        if self.output == "log_odds":
-            if answer.shape[1] != 1:
-                raise ModelError(f'{self.name} must return one log odds a string for output="log_odds"; got {answer.shape}')
-            return answer
+        if self.output == "log_odds" and answer.shape[1] != 1:
+            raise ModelError(f'{self.name} must return one log odds a string for output="log_odds"; got {answer.shape}')
         if self.output == "logits" and answer.shape[1] == 1:
             raise ModelError(f'{self.name} returned one column: for one log odds per string pass output="log_odds"')
-        if self.output in ("logits", "scores"):
-            return answer
-        return self._log_probabilities(answer)
+        return self._log_probabilities(answer) if self.output == "probabilities" else answer
 
     def _log_probabilities(self, answer: Floats) -> Floats:
         if np.isnan(answer).any() or answer.min() < -1e-6 or answer.max() > 1 + 1e-6:

@@ -53,12 +53,8 @@ def prices_of(given: object, model: str) -> Prices | None:
     """Return the prices of a model from what a user gives.
 
     Args:
-        given: ``{"input": 0.15, "output": 0.60}``, a mapping from names of models to such prices, or a JSON file with either;
-            None: no prices.
+        given: ``{"input": 0.15, "output": 0.60}``, a mapping from names of models to such prices, or a JSON file with either.
         model: The name of the model, to find it in a table.
-
-    Raises:
-        InputError: It is something else, or the table does not have the model.
 
     Example:
         >>> prices_of({"gpt-4o-mini": {"input": 0.15, "output": 0.60}}, "gpt-4o-mini")
@@ -66,18 +62,23 @@ def prices_of(given: object, model: str) -> Prices | None:
     """
     if given is None or isinstance(given, Prices):
         return given
-    table: Any = _read(given) if isinstance(given, (str, Path)) else given
+    table: Any = given
+    if isinstance(given, (str, Path)):
+        try:
+            table = json.loads(Path(given).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"prices must be in a JSON file that can be read; {str(given)!r}: {error}") from error
     if isinstance(table, Mapping) and "input" not in table and table and all(isinstance(v, Mapping) for v in table.values()):
         if model not in table:
-            known = ", ".join(sorted(map(str, table))[:10])
-            raise InputError(f"prices must have the model {model!r}; they have {known}; add it")
+            names = ", ".join(sorted(map(str, table))[:10])
+            raise InputError(f"prices must have the model {model!r}; they have {names}; add it")
         table = table[model]
-    expected = 'prices must be {"input": dollars, "output": dollars} per million tokens, or a table of these by model'
-    if not isinstance(table, Mapping) or "input" not in table or not set(table) <= {"input", "output"}:
-        raise InputError(f"{expected}; got {str(table)[:100]!r}")
-    numbers = table["input"], table.get("output", 0.0)
-    if not all(_is_price(number) for number in numbers):
-        raise InputError(f"{expected}, numbers of at least 0; got {numbers[0]!r} and {numbers[1]!r}")
+    numbers = [table.get("input"), table.get("output", 0.0)] if isinstance(table, Mapping) else []
+    if not numbers or not set(table) <= {"input", "output"} or not all(map(_is_price, numbers)):
+        raise InputError(
+            'prices must be {"input": dollars, "output": dollars} per million tokens, numbers of at least 0, or a table of'
+            f" these by model; got {str(table)[:100]!r}"
+        )
     return Prices(*map(float, numbers))
 
 
@@ -181,10 +182,8 @@ class Spending:
     @property
     def shown(self) -> str:
         """What is spent and left, for a progress bar; empty without prices."""
-        if self.prices is None:
-            return ""
-        left = "" if self.max_cost is None else f", {money(max(self.max_cost - self.spent, 0.0))} left"
-        return f"{money(self.spent)} spent{left}"
+        rest = "" if self.max_cost is None else f", {money(max(self.max_cost - self.spent, 0.0))} left"
+        return "" if self.prices is None else f"{money(self.spent)} spent{rest}"
 
 
 def about_tokens(characters: int) -> int:
@@ -202,13 +201,6 @@ def money(amount: float) -> str:
     if amount >= 1.0 or amount == 0.0:
         return f"${amount:.2f}"
     return f"${np.format_float_positional(amount, 3, fractional=False, trim='-')}"
-
-
-def _read(file: str | Path) -> Any:
-    try:
-        return json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"prices must be in a JSON file that can be read; {str(file)!r}: {error}") from error
 
 
 def _is_price(part: Any) -> bool:

@@ -1,19 +1,13 @@
-"""From a user object to a `Model`: the first adapter that matches.
-
-    Model            taken as it is
-    saved            a path or hub name, or nothing
-    pipeline, torch, scikit-learn
-    plugins          of other packages
-    callable         any callable, last
+"""From a user object to a `Model`: the first adapter that matches, ours, then plugins of other packages, callables last.
 
 A plugin is a package with an entry point in the group ``slalom.models``: it has the adapter's name, and leads to an `Adapter`
 or to a callable that returns one.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, final
+from typing import Any, Literal
 
 from slalom.errors import InputError, one_line
 from slalom.models.adapter import Adapter, ModelOptions, Output
@@ -29,25 +23,8 @@ LAST = CallableAdapter()
 _ADVICE = {"device": "move the model itself before explaining it"}
 
 
-@final
-class AdapterTable(Mapping[str, Adapter]):
-    """Adapters by name, in the order in which they are tried. Its repr is a table of what each takes and needs.
-
-    Args:
-        adapters: The adapters, in that order.
-    """
-
-    def __init__(self, adapters: Iterable[Adapter]) -> None:
-        self._adapters = {adapter.name: adapter for adapter in adapters}
-
-    def __getitem__(self, name: str) -> Adapter:
-        return self._adapters[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._adapters)
-
-    def __len__(self) -> int:
-        return len(self._adapters)
+class AdapterTable(dict[str, Adapter]):
+    """Adapters by name, in the order in which they are tried. Its repr is a table of what each takes and needs."""
 
     def __repr__(self) -> str:
         rows = [(a.name, ", ".join(a.takes) or "-", a.extra or "-", a.summary) for a in self.values()]
@@ -66,9 +43,9 @@ def adapters() -> AdapterTable:
         >>> adapters()["callable"].takes
         ('output', 'labels', 'batch_size')
     """
-    names = {adapter.name: adapter for adapter in (*BUILT_IN, LAST)}
-    plugins = load_plugins(GROUP, Adapter, names)  # type: ignore[type-abstract]
-    return AdapterTable((*BUILT_IN, *plugins.values(), LAST))
+    first = {adapter.name: adapter for adapter in BUILT_IN}
+    last = {LAST.name: LAST}
+    return AdapterTable(first | load_plugins(GROUP, Adapter, first | last) | last)  # type: ignore[type-abstract]
 
 
 def model_of(
@@ -87,12 +64,7 @@ def model_of(
     Args:
         model: Anything that an adapter matches; a `Model` is returned as it is.
         tokenizer: The tokenizer of a torch module.
-        output: What a callable returns: "logits", "probabilities", "log_odds" or "scores".
-        labels: Names of a callable's classes.
-        precision: "bfloat16" computes a Hugging Face model in half precision.
-        device: The device to load a saved model to.
-        batch_size: Strings per call, for callables and scikit-learn classifiers.
-        trust_remote_code: Whether a saved model may run Python modules of its own.
+        output, labels, precision, device, batch_size, trust_remote_code: As in `ModelOptions`.
 
     Raises:
         InputError: No adapter matches, or the one that does does not take an option or returns something else than a Model.
@@ -119,8 +91,9 @@ def _refuse(options: Sequence[str], kind: str) -> None:
     """Raise where options are given that a kind of model does not take."""
     if options:
         takers = [adapter.kind for adapter in adapters().values() if options[0] in adapter.takes]
-        listed = " and ".join(filter(None, [", ".join(takers[:-1]), takers[-1]]))
-        raise InputError(f"{options[0]}= is for {listed}, not for {kind}; {_ADVICE.get(options[0], 'leave it out')}")
+        raise InputError(
+            f"{options[0]}= is for {' and '.join(takers)}, not for {kind}; {_ADVICE.get(options[0], 'leave it out')}"
+        )
 
 
 def _adapter_of(model: object) -> Adapter:

@@ -27,18 +27,8 @@ from slalom.models.head import Decision, label_names
 _BATCH_SIZE = 1024  # strings per call
 _PROBE_WORDS = 200  # of the vocabulary, to compare two functions
 _TOLERANCE = 1e-6  # in probability
-_COMMON_WORDS = (
-    "good",
-    "bad",
-    "the",
-    "film",
-    "not",
-    "money",
-    "game",
-    "world",
-    "help",
-    "card",
-)  # to probe where there is no vocabulary
+# to probe where there is no vocabulary
+_COMMON_WORDS = ("good", "bad", "the", "film", "not", "money", "game", "world", "help", "card")
 
 
 def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
@@ -103,28 +93,25 @@ def _labels(name: str, estimator: Any) -> tuple[tuple[str, ...], bool]:
     answer = np.asarray(_call(name, estimator.predict, ["a"]))
     if answer.ndim == 1:
         return label_names(classes), False
-    outputs = answer.shape[1]
-    per_output = list(classes) if isinstance(classes, (list, tuple)) or np.ndim(classes) == 2 else None
-    if per_output is None:  # indicators: one class is one output
+    if not isinstance(classes, (list, tuple)) and np.ndim(classes) != 2:  # indicators: one class is one output
         return label_names(classes), True
-    wrong = [i for i, values in enumerate(per_output) if len(values) != 2]
-    if wrong:
+    wrong = next((i for i, values in enumerate(classes) if len(values) != 2), None)
+    if wrong is not None:
         raise InputError(
-            f"{name} has {outputs} outputs, and output {wrong[0]} has {len(per_output[wrong[0]])} classes: only binary"
-            f" outputs can be explained together; explain one at a time, estimators_[{wrong[0]}] after the vectorizer"
+            f"{name} has {len(classes)} outputs, and output {wrong} has {len(classes[wrong])} classes: only binary outputs can"
+            f" be explained together; explain one at a time, estimators_[{wrong}] after the vectorizer"
         )
-    return tuple(f"output {i}" for i in range(outputs)), True
+    return tuple(f"output {i}" for i in range(answer.shape[1])), True
 
 
 def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[[list[str]], Any], Output]:
     """Return the function that is explained, and what it returns."""
     chance, decide = (getattr(estimator, method, None) for method in ("predict_proba", "decision_function"))
     if chance is not None:
-        decided = (
-            None if decide is None or several or _pairwise(estimator) else _decision_output(name, estimator, decide, chance)
-        )
-        if decide is not None and decided is not None:
-            return decide, decided
+        if decide is not None and not several and not _pairwise(estimator):
+            output = _decision_output(name, estimator, decide, chance)
+            if output is not None:
+                return decide, output
         return (lambda texts: _probabilities(chance(texts), several)), "probabilities"
     if decide is None:
         raise InputError(
@@ -167,10 +154,8 @@ def _vocabulary(estimator: Any) -> list[str]:
     """Return words spread over the vocabularies of a pipeline's vectorizers; none where there is no vectorizer."""
     probes: list[str] = []
     for part in _parts(estimator):
-        vocabulary = getattr(part, "vocabulary_", None)
-        if isinstance(vocabulary, dict) and vocabulary:
-            words = sorted(word for word in vocabulary if isinstance(word, str))
-            probes += words[:: max(len(words) // _PROBE_WORDS, 1)][:_PROBE_WORDS]
+        words = sorted(word for word in getattr(part, "vocabulary_", None) or () if isinstance(word, str))
+        probes += words[:: max(len(words) // _PROBE_WORDS, 1)][:_PROBE_WORDS]
     return probes
 
 
@@ -178,8 +163,7 @@ def _parts(estimator: Any) -> list[Any]:
     """Return an estimator and everything that it consists of."""
     params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
     fitted = [getattr(estimator, name) for name in ("best_estimator_", "estimator_") if hasattr(estimator, name)]
-    inner = [part for model in fitted for part in _parts(model)]
-    return [estimator, *params.values(), *inner]
+    return [estimator, *params.values(), *(part for model in fitted for part in _parts(model))]
 
 
 def _decisions(name: str, estimator: Any, labels: tuple[str, ...], several: bool, texts: Sequence[str]) -> list[Decision]:
