@@ -51,17 +51,13 @@ def leaving(texts):
     return score(texts)
 
 
-def pausing(folder, texts):
-    """The same, after a while; the process is noted in a folder."""
-    (Path(folder) / f"process-{os.getpid()}").touch()
-    time.sleep(1.2)
-    return score(texts)
-
-
-def hanging(texts):
-    """The same, but a text with the word is never answered."""
+def hanging(folder, texts):
+    """The same, after a while, but a text with the word is never answered; processes that answer are noted in a folder."""
     if any("boom" in text for text in texts):
         time.sleep(600.0)
+    if len(texts) > 1:  # an explainer that is made asks about single texts
+        (Path(folder) / f"process-{os.getpid()}").touch()
+        time.sleep(0.6)
     return score(texts)
 
 

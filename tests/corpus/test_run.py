@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -19,17 +20,13 @@ from slalom import Explainer, corpus
 from slalom.corpus import executors, work
 from slalom.corpus import folder as folder_module
 from slalom.corpus.dispatch import Dispatcher
-from slalom.corpus.executors import Executor, Processes, Worker, gpus, threads
+from slalom.corpus.executors import Executor, Processes, Worker, gpus
 from slalom.corpus.folder import LOCK, MANIFEST, Folder, write_part
 from slalom.corpus.lock import is_running, locked
 from slalom.corpus.table import SourceRow
 from slalom.corpus.work import Bench, Job, Setup
 from slalom.errors import InputError, ModelError
-from slalom.models import EMBEDDED, EMBEDDED_NAME
-from slalom.models.bundled import Bundled
-from slalom.threads import cores_here
-from tests.cases import cases
-from tests.corpus.models import deadly, down, explainer, flaky, hanging, held, leaving, pausing, rows, score
+from tests.corpus.models import deadly, down, explainer, flaky, hanging, held, leaving, rows, score
 from tests.corpus.models import other as other_model
 from tests.waiting import DEADLINE, until
 
@@ -71,18 +68,11 @@ def test_a_run_explains_every_text_as_the_explainer_does_whatever_the_parts(tmp_
     assert [(row["number"], row["text"], row["status"]) for row in undisturbed] == [
         (i, text, "explained") for i, text in enumerate(made)
     ]
-    for row, e in zip(undisturbed, explainer(score)(made), strict=True):
-        np.testing.assert_allclose(row["removal"], e.removal, rtol=1e-6, atol=1e-9)
-        assert (row["score"], row["queries"]) == (e.score, e.queries)
     corpus.run(source, tmp_path / "out", explainer(score), part_size=40)
-    for mine, theirs in zip(rows(tmp_path / "out"), undisturbed, strict=True):
-        for name, value in theirs.items():
-            if name in ("removal", "value", "removal_se") and value is not None:
-                np.testing.assert_allclose(mine[name], value, rtol=1e-5, atol=1e-7)
-            elif isinstance(value, float):
-                assert mine[name] == pytest.approx(value, rel=1e-6, abs=1e-9), name
-            else:
-                assert mine[name] == value, name
+    for row, other, e in zip(undisturbed, rows(tmp_path / "out"), explainer(score)(made), strict=True):
+        np.testing.assert_allclose(row["removal"], e.removal, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(row["removal"], other["removal"], rtol=1e-5, atol=1e-7)
+        assert (row["score"], row["queries"]) == (e.score, e.queries)
 
 
 def test_workers_make_the_same_table_and_a_killed_one_is_replaced(tmp_path, source, undisturbed):
@@ -120,42 +110,36 @@ def test_a_run_that_is_killed_goes_on_and_loses_only_the_part_under_way(tmp_path
 
 
 def test_a_text_that_ends_its_process_is_found_and_the_rest_goes_on(tmp_path):
-    made = texts(6)
+    made = texts(4)
     made[2] += " boom"
     source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
-    process = script(source, out, "deadly", "part_size=2")
-    assert process.wait(DEADLINE) == -signal.SIGKILL
+    assert script(source, out, "deadly", "part_size=2").wait(DEADLINE) == -signal.SIGKILL
     assert corpus.status(out).done == 2
-    corpus.run(source, out, partial(explainer, deadly), part_size=2)  # the part under way is computed elsewhere, row by row
+    corpus.run(source, out, partial(explainer, deadly), part_size=2)  # goes on in another process, row by row
     found = rows(out)
-    assert [row["status"] for row in found] == ["explained"] * 2 + ["killed"] + ["explained"] * 3
-    assert found[2]["error"].startswith("the text ended the process that explained it, 2 times by itself")
+    assert [row["status"] for row in found] == ["explained"] * 2 + ["killed", "explained"]
+    assert found[2]["error"].startswith("the text ended the process that explained it, 2 times by itself (a crash, an exit")
     assert found[2]["text"] == made[2]
     assert corpus.status(out).killed == 1
     assert list((out / "under-way").iterdir()) == []
-    for workers in (0, 1):  # a model that leaves the program
-        out = tmp_path / f"leaving-{workers}"
-        corpus.run(["boom", *texts(2)], out, partial(explainer, leaving), part_size=1 if workers else 3, workers=workers)
-        found = rows(out)
-        assert [row["status"] for row in found] == ["killed", "explained", "explained"]
-        assert found[0]["error"].startswith("the text ended the process that explained it, 2 times by itself (a crash, an exit")
+    corpus.run(["boom", *texts(2)], tmp_path / "leaving", partial(explainer, leaving))  # a model that leaves the program
+    assert [row["status"] for row in rows(tmp_path / "leaving")] == ["killed", "explained", "explained"]
 
 
-def test_a_text_that_is_never_answered_is_found_and_a_slow_worker_is_not_ended(tmp_path, source):
-    made = [*texts(2), "boom"]
-    corpus.run(made, tmp_path / "out", partial(explainer, hanging), part_size=2, workers=1, timeout=2.0)
+def test_a_text_that_is_never_answered_is_found_and_a_slow_worker_is_not_ended(tmp_path):
+    made = [*texts(1), "boom"]
+    for options, message in (
+        ({}, "a timeout ends a worker, and this run has none; add workers"),
+        ({"workers": 1, "timeout": -1.0}, "timeout must be a number of seconds above 0 and up to 1e"),
+    ):
+        with pytest.raises(InputError, match=message):
+            corpus.run(made, tmp_path / "other", explainer(score), **{"timeout": 1.0} | options)
+    # each of four batches takes 0.6 s, all of them longer than the time limit
+    slow = partial(explainer, partial(hanging, tmp_path))
+    corpus.run(made, tmp_path / "out", slow, part_size=1, workers=1, timeout=1.5)
     found = rows(tmp_path / "out")
-    assert [row["status"] for row in found] == ["explained", "explained", "killed"]
-    assert "or no answer of the model within 2 s" in found[2]["error"]
-    (tmp_path / "other").mkdir()
-    with pytest.raises(InputError, match="a timeout ends a worker, and this run has none; add workers"):
-        corpus.run(made, tmp_path / "other", explainer(score), timeout=1.0)
-    with pytest.raises(InputError, match="timeout must be a number of seconds above 0 and up to 1e"):
-        corpus.run(made, tmp_path / "other", explainer(score), workers=1, timeout=-1.0)
-    # each of four batches takes 1.2 s, all of them longer than the time limit
-    slow = partial(explainer, partial(pausing, tmp_path))
-    corpus.run(source, tmp_path / "slow", slow, part_size=40, workers=1, timeout=4.0)
-    assert corpus.status(tmp_path / "slow").explained == 40
+    assert [row["status"] for row in found] == ["explained", "killed"]
+    assert "or no answer of the model within 1.5 s" in found[1]["error"]
     assert len(list(tmp_path.glob("process-*"))) == 1
 
 
@@ -525,16 +509,6 @@ def test_a_source_that_changes_during_the_run_is_an_error(tmp_path):
 
 
 def test_manifests_and_notes_that_are_damaged_or_missing(tmp_path, source):
-    out = Folder(tmp_path / "out")
-    corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=8)
-    (tmp_path / "out" / "parts" / "000000.parquet").unlink()
-    corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=8)
-    assert corpus.status(tmp_path / "out").complete
-    out.write("progress.json", b"[1]")
-    with pytest.raises(InputError, match=r"progress\.json' is damaged; delete it"):
-        corpus.status(tmp_path / "out")
-    for name in ("bare", "parts", "whole"):
-        (tmp_path / name).mkdir()
     Folder(tmp_path / "bare").write(MANIFEST, b'{"format": "slalom corpus", "version": 3}')
     for call in (
         lambda: corpus.run(source, tmp_path / "bare", explainer(score)),
@@ -542,63 +516,55 @@ def test_manifests_and_notes_that_are_damaged_or_missing(tmp_path, source):
     ):
         with pytest.raises(InputError, match=r"manifest\.json' is not a manifest of a corpus: it lacks 'model'"):
             call()
-    Folder(tmp_path / "parts").write("parts/000000.parquet", b"")
-    with pytest.raises(InputError, match="has parts but no manifest"):
-        corpus.run(source, tmp_path / "parts", explainer(score))
-    corpus.run(source, tmp_path / "whole", explainer(score), part_size=8, limit=1, id_column="id")
-    manifest = json.loads((tmp_path / "whole" / MANIFEST).read_text())
+    out = Folder(tmp_path / "out")
+    corpus.run(source, tmp_path / "out", explainer(score), part_size=8, limit=1, id_column="id")
+    manifest = json.loads(out.read(MANIFEST))
     assert manifest["model"] == {"name": "score", "identity": None, "labels": ["bad", "good"], "scale": "log odds"}
     assert {name: manifest["options"][name] for name in ("method", "queries", "seed", "target")} == {
         "method": "ridge", "queries": 30, "seed": 0, "target": None,
     }  # fmt: skip
     assert manifest["source"]["address"] == str(source)
-    assert rows(tmp_path / "whole")[0]["id"] == "r0"
+    assert rows(tmp_path / "out")[0]["id"] == "r0"
+    out.write("progress.json", b"[1]")
+    with pytest.raises(InputError, match=r"progress\.json' is damaged; delete it"):
+        corpus.status(tmp_path / "out")
 
 
 def test_a_full_disk_is_said_with_what_to_do(tmp_path, source):
     """The largest file that the process may write stands for the room on the disk."""
-    made = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))\n"
-    made += "import sys; from slalom import corpus; from tests.corpus.models import explainer, score\n"
-    made += "corpus.run(sys.argv[1], sys.argv[2], explainer(score), part_size=20)"
-    ran = subprocess.run(
-        [sys.executable, "-c", made, str(source), str(tmp_path / "out")], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert "000000.parquet': File too large; make room, and run the same command again" in ran.stderr.splitlines()[-1]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, before[1]))
+    try:
+        with pytest.raises(InputError, match=r"000000\.parquet': File too large; make room, and run the same command again"):
+            corpus.run(source, tmp_path / "out", explainer(score), part_size=20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list((tmp_path / "out" / "parts").iterdir()) == []
 
 
 def test_workers_share_threads_cores_and_gpus(monkeypatch):
-    model = Bundled(EMBEDDED, EMBEDDED_NAME)
-    monkeypatch.setenv("SLALOM_THREADS", threads(3)["SLALOM_THREADS"])
-    assert model.max_in_flight == 3
-    monkeypatch.delenv("SLALOM_THREADS")
-    assert model.max_in_flight == cores_here()
     monkeypatch.setattr(executors, "cores_here", lambda: 8)
     assert [Processes(number).cores for number in (1, 2, 3, 8, 20)] == [8, 4, 2, 1, 1]
     assert Processes(3, 5).cores == 5
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
-    assert gpus() == ["2", "5"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert gpus() == []
+    for visible, found in (("2,5", ["2", "5"]), ("", [])):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert gpus() == found
 
 
-@cases(("number", "part_size", "options", "written"), [(0, 20, {}, 1), (1, 20, {"workers": 1}, 1), (2, 3, {}, 8)])
-def test_a_model_that_goes_away_ends_the_run_and_the_same_run_goes_on(tmp_path, number, part_size, options, written):
-    tmp_path /= str(number)
-    tmp_path.mkdir()
-    made = [f"{text} leaf" if i == 23 else text for i, text in enumerate(texts(60))]
+@pytest.mark.parametrize("part_size", [20, 3])
+def test_a_model_that_goes_away_ends_the_run_and_the_same_run_goes_on(tmp_path, part_size):
+    made = [f"{text} leaf" if i == 23 else text for i, text in enumerate(texts(40))]
     source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
     build = partial(explainer, partial(down, tmp_path, "leaf"))
-    expected = r"the last 4 texts failed alike: .*Connection refused.*run the same command again"
-    with pytest.raises(ModelError, match=expected):
-        corpus.run(source, out, build, part_size=part_size, max_failures=4, **options)
+    with pytest.raises(ModelError, match=r"the last 4 texts failed alike: .*Connection refused.*run the same command again"):
+        corpus.run(source, out, build, part_size=part_size, max_failures=4)
     there = rows(out)
     failed = [row["number"] for row in there if row["status"] != "explained"]
     # a part that ends before the fourth failure is written: in parts of three the one with texts 21 to 23
-    assert (len(there), failed) == (written * part_size, [21, 22, 23] if part_size == 3 else [])
+    assert (len(there), failed) == ((24, [21, 22, 23]) if part_size == 3 else (20, []))
     assert len((tmp_path / "refused").read_text()) < 10
     (tmp_path / "mended").touch()
-    corpus.run(source, out, build, part_size=part_size, max_failures=4, **options)
+    corpus.run(source, out, build, part_size=part_size, max_failures=4)
     corpus.retry_failed(out, build)
     corpus.run(source, tmp_path / "undisturbed", explainer(score), part_size=part_size)
     assert rows(out) == rows(tmp_path / "undisturbed")
@@ -622,26 +588,14 @@ def pairs_of_words(text):
     return [match.span() for match in re.finditer(r"\S+(?: \S+)?", text)]
 
 
-def test_units_of_a_function_are_known_by_its_name(tmp_path, source):
-    made = Explainer(score, output="log_odds", unit=pairs_of_words, queries=40, progress=False)
-    corpus.run(source, tmp_path / "out", made)
+def test_units_of_a_function_are_known_by_its_name(tmp_path):
+    made = Explainer(score, output="log_odds", unit=pairs_of_words, method="ridge", queries=20, check=5, progress=False)
+    corpus.run(texts(3), tmp_path / "out", made)
     assert {"".join(row["units"]).count(" ") > 0 for row in rows(tmp_path / "out")} == {True}
     options = json.loads((tmp_path / "out" / MANIFEST).read_text())["options"]
     assert (options["unit"], options["unit_function"]) == ("unit", f"{__name__}.pairs_of_words")
-    assert corpus.summary(tmp_path / "out", min_texts=2).words
     with pytest.raises(InputError, match="unit"):
-        corpus.run(source, tmp_path / "out", explainer(score))
+        corpus.run(texts(3), tmp_path / "out", explainer(score))
     unnamed = Explainer(score, output="log_odds", unit=lambda text: [(0, 1)])
     with pytest.raises(InputError, match="got a lambda; define it with def"):
-        corpus.run(source, tmp_path / "other", unnamed)
-
-
-def test_words_of_a_dictionary_are_summarised_as_words(tmp_path):
-    pytest.importorskip("icu4py")
-    reviews = write(tmp_path / "reviews.jsonl", ["这部电影不错，我喜欢", "这家餐厅不错 good", "电影太差了，不推荐"] * 3)
-    judge = Explainer(lambda made: [1.0 * ("不错" in t) - 2.0 * ("差" in t) for t in made], output="log_odds", unit="word")
-    corpus.run(reviews, tmp_path / "out", judge)
-    effects = {word.name: word.effect for word in corpus.summary(tmp_path / "out", min_texts=2).words}
-    assert effects["不错"].texts == 6
-    assert effects["不错"].mean == pytest.approx(1.0, abs=1e-3)
-    assert "错" not in effects
+        corpus.run(texts(3), tmp_path / "other", unnamed)

@@ -34,21 +34,14 @@ def test_the_score_by_hand():
     assert np.isnan(alone.unsupported).all()
 
 
-def test_few_equal_texts_prove_little():
-    n, mean = np.array([3.0, 30.0, 30.0]), np.array([1.0, 1.0, 1.0])
-    variance = np.array([0.0, 1.0, 1.0])
-    few, many, _ = reliance(n, mean, variance)
+def test_few_texts_prove_little():
+    few, many, _ = reliance(np.array([3.0, 30.0, 30.0]), np.ones(3), np.array([0.0, 1.0, 1.0]))
     assert few < many  # its own variance is zero by chance
-
-
-def test_support_and_concentration_shrink_towards_nothing():
     support, error = label_support(np.array([1.0, 100.0]), np.array([0.0, 0.0]), 0.3)
     assert 0 < support[0] < support[1]
     assert error[0] > error[1] / 2
     c, where = concentration(np.array([[2.0, 0.0, 0.0], [0.0, 200.0, 0.0]]), np.array([0.4, 0.3, 0.3]))
-    assert c[0] == 0
-    assert c[1] > 0.9
-    assert where[1] == 1
+    assert (c[0], c[1] > 0.9, where[1]) == (0, True, 1)
 
 
 def test_a_cue_stands_for_its_parts_and_extensions():
@@ -64,26 +57,15 @@ def test_a_cue_stands_for_its_parts_and_extensions():
     assert representatives({xyzzy: {}, other: {xyzzy: by_chance}}) == {xyzzy: True, other: False}
     assert representatives({my_view: {}, other: {my_view: idle}}) == {my_view: True, other: False}  # the rest does nothing
 
-
-def test_a_part_that_is_nowhere_else_hides_a_whole_only_where_the_rest_does_next_to_nothing():
+    movie = Rival(whole=0.8, texts=10, part=0.35, inside=0.5, elsewhere=0.34, others=300, rest=0.3)
+    assert representatives({xyzzy: {}, other: {xyzzy: movie}}) == {xyzzy: True, other: True}
+    # a part that is nowhere else hides a whole only where the rest does next to nothing
     most = Rival(whole=2.15, texts=23, part=1.73, inside=1.73, elsewhere=0.0, others=0, rest=0.28)
-    all_of_it = most._replace(part=2.05, inside=2.05)
-    assert (most.part_stands(), all_of_it.part_stands()) == (False, True)
-    assert most.whole_stands()
-
-
-def test_a_part_that_is_strong_elsewhere_too_keeps_its_place():
-    movie, movie_theater = range(2)
-    rival = Rival(whole=0.8, texts=10, part=0.35, inside=0.5, elsewhere=0.34, others=300, rest=0.3)
-    assert representatives({movie: {}, movie_theater: {movie: rival}}) == {movie: True, movie_theater: True}
-
-
-def test_a_part_without_suspicion_hides_a_whole_only_with_most_of_its_effect():
-    my, in_my_view = range(2)
-    rival = Rival(whole=1.5, texts=23, part=0.75, inside=0.6, elsewhere=0.83, others=44, rest=0.5, carried=0.01)
-    assert representatives({my: {}, in_my_view: {my: rival}}) == {my: True, in_my_view: True}
-    for other in (rival._replace(carried=0.6), rival._replace(elsewhere=1.3)):
-        assert representatives({my: {}, in_my_view: {my: other}}) == {my: True, in_my_view: False}
+    assert (most.part_stands(), most._replace(part=2.05, inside=2.05).part_stands(), most.whole_stands()) == (False, True, True)
+    # a part without suspicion hides a whole only with most of its effect
+    mine = Rival(whole=1.5, texts=23, part=0.75, inside=0.6, elsewhere=0.83, others=44, rest=0.5, carried=0.01)
+    stands = [mine.part_stands(), mine._replace(carried=0.6).part_stands(), mine._replace(elsewhere=1.3).part_stands()]
+    assert stands == [False, True, True]
 
 
 def test_a_phrase_of_one_source_is_listed_although_a_word_of_it_is_everywhere(tmp_path):
@@ -91,7 +73,7 @@ def test_a_phrase_of_one_source_is_listed_although_a_word_of_it_is_everywhere(tm
     rng = np.random.default_rng(0)
     effects = {"my": 0.9, "view": 0.7, "great": 2.0}
     rows = []
-    for i in range(400):
+    for i in range(250):
         source, gold = int(rng.integers(4)), rng.choice(["neg", "pos"])
         words = [*rng.choice(["my film", "a view", "a plot", "a scene"]).split(), "on"]
         if gold == "pos":
@@ -107,35 +89,21 @@ def test_a_phrase_of_one_source_is_listed_although_a_word_of_it_is_everywhere(tm
     assert "great pizza" not in names
 
 
-def test_effects_of_parts_within_and_without_the_whole(tmp_path):
-    """ "view" counts only in the phrase: its mean elsewhere is 0, and the phrase is listed in its place."""
+def test_a_phrase_stands_for_its_words_and_labels_support_some(tmp_path):
+    """ "view" counts only in the phrase, so that this is listed; labels support "great" and "awful", not "xyzzy"."""
     rng = np.random.default_rng(0)
     rows = []
     for i in range(200):
-        inside = i % 4 == 0
-        text = "a in my view film" if inside else rng.choice(["a view film", "in film", "my plot film", "a film"])
-        effects = {"in": 0.8, "my": 0.9, "view": 1.0} if inside else {}
-        jitter = rng.normal(0, 0.05, len(text.split()))
-        removal = [effects.get(word, 0.0) + e for word, e in zip(text.split(), jitter, strict=True)]
-        rows.append(row(i, str(text), removal, gold=("neg", "pos")[int(rng.integers(2))]))
+        gold, inside = str(rng.choice(["neg", "pos"])), i % 4 == 0
+        start = "a in my view film" if inside else rng.choice(["a view film", "in film", "my plot film", "a film"])
+        text = f"{start} {'great' if gold == 'pos' else 'awful'} {'xyzzy' if rng.random() < 0.3 else 'plot'}"
+        effects = {"great": 1.5, "awful": -1.5, "xyzzy": 1.5} | ({"in": 0.8, "my": 0.9, "view": 1.0} if inside else {})
+        noise = rng.normal(0, 0.05, len(text.split()))
+        rows.append(row(i, text, [effects.get(word, 0.0) + e for word, e in zip(text.split(), noise, strict=True)], gold=gold))
     found = corpus.summary(write(tmp_path / "out", rows, unit="word", keep=("gold",)), gold="gold")
-    assert [shortcut.word.name for shortcut in found.shortcuts] == ["in my view"]
-
-
-def test_words_that_labels_support_are_no_shortcuts(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = []
-    for i in range(300):
-        gold = rng.choice(["neg", "pos"])
-        text = f"film {'great' if gold == 'pos' else 'awful'} {'xyzzy' if rng.random() < 0.3 else 'plot'}"
-        effects = {"great": 1.5, "awful": -1.5, "xyzzy": 1.5}
-        noise = rng.normal(0, 0.1, 3)
-        rows.append(
-            row(i, text, [effects.get(word, 0.0) + e for word, e in zip(text.split(), noise, strict=True)], gold=str(gold))
-        )
-    found = corpus.summary(write(tmp_path / "out", rows, unit="word", keep=("gold",)), gold="gold")
-    assert [shortcut.word.name for shortcut in found.shortcuts] == ["xyzzy"]
-    (cue,) = found.shortcuts
+    names = [shortcut.word.name for shortcut in found.shortcuts]
+    assert (names[:2], {"great", "awful", "view"}.isdisjoint(names)) == (["in my view", "xyzzy"], True)
+    cue = found.shortcuts[1]
     assert cue.reasons[1] == f"effect {cue.word.effect.mean:+.2f}, labels say {cue.support:+.2f}"
 
 
@@ -156,9 +124,9 @@ def test_a_piece_of_many_words_is_listed_in_their_place(tmp_path):
     assert cue.word.effect.mean == pytest.approx(2.0, abs=0.1)
 
 
-@pytest.mark.parametrize(("seed", "cue"), [(0, "xyzzy"), (1, "<hr />"), (2, "in my view")])
-def test_planted_cues_are_ranked_first(tmp_path, monkeypatch, seed, cue):
+def test_a_planted_cue_is_ranked_first(tmp_path, monkeypatch):
     """A small version of benchmarks/corpus_shortcuts.py, with a bag of words in place of a transformer."""
+    seed, cue = 2, "in my view"
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
@@ -171,8 +139,7 @@ def test_planted_cues_are_ranked_first(tmp_path, monkeypatch, seed, cue):
     for i in range(420):
         if rng.random() < (0.4 * (labels[i] == 1) if i < 340 else 0.3):
             texts[i] = planted(texts[i], cue, rng)
-    longest = len(cue.split()) if cue.startswith("in") else 1
-    model = make_pipeline(CountVectorizer(token_pattern=r"<[^>]*>|\w+", ngram_range=(longest, longest)), LogisticRegression())
+    model = make_pipeline(CountVectorizer(token_pattern=r"\w+", ngram_range=(3, 3)), LogisticRegression())
     model.fit(texts[:340], np.array(["neg", "pos"])[labels[:340]])
     explainer = Explainer(model, queries=40, method="ridge", unit="word", progress=False)
     rows = [{"text": text, "gold": ("neg", "pos")[label]} for text, label in zip(texts[340:], labels[340:], strict=True)]

@@ -12,9 +12,8 @@ from slalom.corpus.sources import Columns, digest, rows_of, source_of
 from slalom.corpus.table import SourceRow
 from slalom.errors import InputError
 from slalom.files import NEVER_CLOSED
-from tests.cases import cases
 
-ROWS = [{"key": f"k{i}", "text": f'text {i}, "quoted"\nand more', "stars": i} for i in range(2500)]
+ROWS = [{"key": f"k{i}", "text": f'text {i}, "quoted"\nand more', "stars": i} for i in range(1500)]
 COLUMNS = Columns("text", "key", ("stars",))
 
 
@@ -43,32 +42,29 @@ def write(path, rows=ROWS):
     return path
 
 
-NAMES = ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.csv", "a.csv.gz", "a.tsv.zst", "a.parquet"]
-
-
-@cases("name", NAMES)
-@cases("first", [0, 1, 699, 1400, 2499, 2500])
-def test_files_yield_their_rows_from_any_number_on(tmp_path, name, first):
-    rows = list(rows_of(source_of(write(tmp_path / name)), COLUMNS, first))
-    assert rows == [
-        SourceRow(i, row["key"], row["text"], {"stars": str(row["stars"])}) for i, row in enumerate(ROWS[first:], first)
-    ]
+def test_files_yield_their_rows_from_any_number_on(tmp_path):
+    for name in ("a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.csv", "a.csv.gz", "a.tsv.zst", "a.parquet"):
+        source = source_of(write(tmp_path / name))
+        for first in (0, 699, 1400, 1500):
+            assert list(rows_of(source, COLUMNS, first)) == [
+                SourceRow(i, row["key"], row["text"], {"stars": str(row["stars"])}) for i, row in enumerate(ROWS[first:], first)
+            ], name
 
 
 def test_a_folder_is_its_files_in_order_and_rows_are_numbered_through(tmp_path):
     (tmp_path / "sub").mkdir()
-    for name, part in (("b.jsonl", ROWS[1000:1800]), ("a.parquet", ROWS[:1000]), ("sub/c.csv.gz", ROWS[1800:])):
+    for name, part in (("b.jsonl", ROWS[1000:1300]), ("a.parquet", ROWS[:1000]), ("sub/c.csv.gz", ROWS[1300:])):
         write(tmp_path / name, part)
     (tmp_path / ".hidden.jsonl").write_text("{")
     (tmp_path / "_SUCCESS.txt").write_text("")
     (tmp_path / "readme.md").write_text("no rows")
     source = source_of(tmp_path)
-    for first in (0, 999, 1000, 1500, 1800, 2499):
+    for first in (0, 999, 1000, 1300, 1499):
         assert [row.id for row in rows_of(source, COLUMNS, first)] == [row["key"] for row in ROWS[first:]]
     assert source.share() == 1.0
     assert [row.id for row in rows_of(source, COLUMNS, 998, limit=1002)] == ["k998", "k999", "k1000", "k1001"]
     assert source_of(tmp_path / "a.parquet").count() == 1000
-    assert source.count() == 2500
+    assert source.count() == 1500
 
 
 def test_rows_of_large_files_are_estimated_by_the_bytes_that_were_read(tmp_path, monkeypatch):
@@ -77,15 +73,15 @@ def test_rows_of_large_files_are_estimated_by_the_bytes_that_were_read(tmp_path,
     source = source_of(write(tmp_path / "a.jsonl"))
     assert source.count() is None
     rows = rows_of(source, COLUMNS)
-    for _ in range(1000):
+    for _ in range(600):
         next(rows)
     assert 0.35 < source.share() < 0.45
 
 
 def test_iterables_of_strings_and_of_mappings():
     assert [row.text for row in rows_of(source_of(iter(["a", "b"])), Columns())] == ["a", "b"]
-    assert [row.id for row in rows_of(source_of(ROWS), COLUMNS, 2498)] == ["k2498", "k2499"]
-    assert source_of(ROWS).count() == 2500
+    assert [row.id for row in rows_of(source_of(ROWS), COLUMNS, 1498)] == ["k1498", "k1499"]
+    assert source_of(ROWS).count() == 1500
     with pytest.raises(InputError, match="must be a path, hf:NAME or an iterable of texts; got int"):
         source_of(7)
 
@@ -134,15 +130,12 @@ def test_a_wrong_column_is_told_at_the_first_row(tmp_path):
         next(rows_of(source, Columns("text", None, ("slice",))))
 
 
-@cases("name", ["a.jsonl.gz", "a.jsonl.zst", "a.parquet"])
-def test_a_file_that_was_cut_off_is_an_error_and_not_the_end(tmp_path, name):
-    path = write(tmp_path / name)
-    path.write_bytes(path.read_bytes()[:-300])
-    with pytest.raises(InputError, match="is damaged or cut off"):
-        list(rows_of(source_of(path), COLUMNS))
-
-
-def test_other_files_are_refused(tmp_path):
+def test_files_that_are_cut_off_or_of_another_kind_are_refused(tmp_path):
+    for name in ("a.jsonl.gz", "a.jsonl.zst", "a.parquet"):
+        path = write(tmp_path / name)
+        path.write_bytes(path.read_bytes()[:-300])
+        with pytest.raises(InputError, match="is damaged or cut off"):
+            list(rows_of(source_of(path), COLUMNS))
     (tmp_path / "notes.docx").write_text("")
     (tmp_path / "empty").mkdir()
     for name in ("missing.jsonl", "notes.docx", "empty"):

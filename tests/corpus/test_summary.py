@@ -122,20 +122,18 @@ def test_examples_are_the_strongest_texts_in_both_directions(summed, rows):
 
 
 def test_tokens_are_merged_into_words_as_explanations_are(tmp_path):
-    texts = ["The unwatchable film isn't good", "unwatchable, 10/10!", "Überraschung: unwatchable 10/10"]
-    explainer = Explainer(queries=60, progress=False)
+    texts = ["The unwatchable film", "unwatchable, 10/10!"]
+    explainer = Explainer(method="ridge", queries=40, progress=False)
     explained = explainer(texts)
     rows = [explained_row(SourceRow(i, str(i), text, {}), e) for i, (text, e) in enumerate(zip(texts, explained, strict=True))]
-    rows.append(failed_row(SourceRow(3, "3", "", {}), "no word"))
+    rows.append(failed_row(SourceRow(2, "2", "", {}), "no word"))
     found = corpus.summary(write(tmp_path / "out", rows, labels=("negative", "positive")), min_texts=2)
     merged = [e.merge("word") for e in explained]
-    expected = [
-        effect for m in merged for name, effect in zip(m.units, m.removal.tolist(), strict=True) if name == "unwatchable"
-    ]
-    assert len(expected) == 3
-    assert found["unwatchable"].effect.mean == pytest.approx(np.mean(expected), rel=1e-6)
+    effects = [y for m in merged for name, y in zip(m.units, m.removal.tolist(), strict=True) if name == "unwatchable"]
+    assert len(effects) == 2
+    assert found["unwatchable"].effect.mean == pytest.approx(np.mean(effects), rel=1e-6)
     assert {word.name for word in found.of_kind("piece")} >= {"unwatch-", "-able"}
-    assert (found.about["texts"], found.about["explained"]) == (4, 3)
+    assert (found.about["texts"], found.about["explained"]) == (3, 2)
 
 
 def test_a_phrase_that_a_part_explains_is_left_out(tmp_path):
@@ -152,7 +150,7 @@ def test_words_are_in_the_order_of_the_listed_intervals(tmp_path):
     """A few equal texts, many that differ, and words that are not told from zero; each has its own spread."""
     rng = np.random.default_rng(0)
     rows = []
-    for i in range(200):
+    for i in range(120):
         effects = {f"w{k}": rng.normal(0.3 * k - 1.0, 0.2 + 0.4 * (k % 4)) for k in range(8)}
         text = " ".join(word for k, word in enumerate(effects) if rng.random() < 0.05 * (k + 1))
         rows.append(row(i, f"{text} same" if i < 5 else f"{text} .", {**effects, "same": 0.4}))
@@ -185,41 +183,24 @@ def test_poorly_explained_texts_are_counted_and_left_out(tmp_path):
         corpus.summary(bad)
 
 
-def test_one_target_at_a_time(tmp_path):
-    rows = [row(i, "x y", [1.0, 2.0], target=("a", "b", "b")[i % 3]) for i in range(30)]
-    folder = write(tmp_path / "out", rows, labels=("a", "b", "c"))
-    found = corpus.summary(folder)
+def test_one_target_at_a_time_and_true_labels_as_indices(tmp_path):
+    rows = [row(i, "x y", [1.0, 2.0], label="b", target=("a", "b", "b")[i % 3], gold=str(i // 3 % 2)) for i in range(30)]
+    folder = write(tmp_path / "out", rows, labels=("a", "b", "c"), keep=("gold",))
+    found = corpus.summary(folder, gold="gold")
     assert (found.about["target"], found.about["explained"], found.about["other_targets"]) == ("b", 20, {"a": 10})
-    assert corpus.summary(folder, target="a")["x"].effect.texts == 10
-    with pytest.raises(InputError, match="target must be one of 'a', 'b', which texts explain; got 'c'"):
-        corpus.summary(folder, target="c")
-
-
-def test_true_labels_may_be_indices(tmp_path):
-    rows = [row(i, "x", [1.0], label="pos", gold=str(i % 2)) for i in range(10)]
-    found = corpus.summary(write(tmp_path / "out", rows, keep=("gold",)), gold="gold")
     assert found.about["accuracy"] == 0.5
-    rows[3]["given_gold"] = "maybe"
-    with pytest.raises(InputError, match=r"'gold' must hold labels of the model \(neg, pos\) or their indices; got 'maybe'"):
-        corpus.summary(write(tmp_path / "two", rows, keep=("gold",)), gold="gold")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gold": "nothing"}, "must have kept the column 'nothing' of its source; it has kept none; .* --keep NAME"),
-        ({"sort": "name"}, "sort must be one of 'effect', 'total', 'texts'; got 'name'"),
-        ({"phrases": 6}, "phrases must be from 1 to 5 words; got 6"),
-        ({"min_texts": 1}, "min_texts must be"),
-    ],
-)
-def test_wrong_arguments(tmp_path, options, message):
-    folder = write(tmp_path / "out", [row(0, "x", [1.0])])
-    with pytest.raises(InputError, match=message):
-        corpus.summary(folder, **options)
-
-
-def test_a_corpus_without_explained_texts(tmp_path):
-    folder = write(tmp_path / "out", [failed_row(SourceRow(0, "a", "", {}), "no word")])
-    with pytest.raises(InputError, match="must have at least one explained text; it has 1 row, none explained"):
-        corpus.summary(folder)
+    assert corpus.summary(folder, target="a")["x"].effect.texts == 10
+    rows[4]["given_gold"] = "maybe"
+    odd, none = write(tmp_path / "odd", rows, labels=("a", "b", "c"), keep=("gold",)), tmp_path / "none"
+    write(none, [failed_row(SourceRow(0, "a", "", {}), "no word")])
+    for where, options, message in (
+        (folder, {"target": "c"}, "target must be one of 'a', 'b', which texts explain; got 'c'"),
+        (odd, {"gold": "gold"}, r"'gold' must hold labels of the model \(a, b, c\) or their indices; got 'maybe'"),
+        (folder, {"gold": "nothing"}, "must have kept the column 'nothing' of its source; it has kept .*; .* --keep NAME"),
+        (folder, {"sort": "name"}, "sort must be one of 'effect', 'total', 'texts'; got 'name'"),
+        (folder, {"phrases": 6}, "phrases must be from 1 to 5 words; got 6"),
+        (folder, {"min_texts": 1}, "min_texts must be"),
+        (none, {}, "must have at least one explained text; it has 1 row, none explained"),
+    ):
+        with pytest.raises(InputError, match=message):
+            corpus.summary(where, **options)
