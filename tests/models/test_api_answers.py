@@ -20,7 +20,7 @@ from slalom.models.api.answers import (
     named_label,
     positions,
 )
-from slalom.models.api.probe import keys_of, noise_of
+from slalom.models.api.probe import noise_of
 
 # A language model over strings: the distribution of the next token after each beginning.
 LANGUAGE = {
@@ -49,7 +49,7 @@ def generated(path, top, shape="chat", outside=()):
     return {"message": {"content": text}, "logprobs": {"content": entries}}
 
 
-YES_NO = Keys({" yes": 0, " no": 1}, frozenset(), 2)
+YES_NO = Keys({" yes": 0, " no": 1}, 2)
 
 
 def test_both_shapes_of_log_probabilities_give_the_probabilities_of_the_labels():
@@ -73,19 +73,10 @@ def test_a_blank_before_the_label_is_read_through_where_it_is_followed():
     assert row.high == pytest.approx([0.45, 0.40])
 
 
-def test_labels_that_begin_alike_are_told_apart_by_the_next_token():
-    keys = Keys({" very yes": 0, " very no": 1, " maybe": 2}, frozenset({" very"}), 3)
-    row = from_log_probabilities(generated([" very", " yes"], 6), keys)
-    assert row.low == pytest.approx([0.2 * 0.6, 0.2 * 0.3, 0.06])
-    off_the_path = from_log_probabilities(generated([" maybe"], 6), keys)
-    assert off_the_path.low == pytest.approx([0.0, 0.0, 0.06])
-    assert off_the_path.high == pytest.approx([0.2, 0.2, 0.06])
-
-
 def test_bounds_contain_the_truth_whatever_is_listed():
     ordered = sorted(LANGUAGE[""], key=LANGUAGE[""].get)
     for top, labels in itertools.product(range(1, 7), itertools.combinations([" yes", " no", " maybe", " un"], 2)):
-        row = from_log_probabilities(generated([" yes"], top), Keys({labels[0]: 0, labels[1]: 1}, frozenset(), 2))
+        row = from_log_probabilities(generated([" yes"], top), Keys({labels[0]: 0, labels[1]: 1}, 2))
         truth = np.array([LANGUAGE[""][label] for label in labels])
         if row.outcome is Outcome.NO_LABEL:
             assert not set(labels) & set(ordered[-top:])
@@ -146,7 +137,7 @@ def test_samples_are_counted_and_smoothed():
 
 def test_noise_is_the_variance_of_the_log_odds_where_all_labels_are_listed():
     p = np.array([[0.6, 0.3], [0.5, 0.4], [0.7, 0.2]])
-    keys = Keys({"a": 0, "A": 0, "b": 1, "B": 1}, frozenset(), 2)
+    keys = Keys({"a": 0, "A": 0, "b": 1, "B": 1}, 2)
     tops = [{"a": math.log(x), "b": math.log(y), "c": math.log(0.01)} for x, y in p]
     rows = [from_log_probabilities({"text": "a", "logprobs": {"tokens": ["a"], "top_logprobs": [top]}}, keys) for top in tops]
     assert noise_of(rows) == pytest.approx(np.log(p[:, 0] / p[:, 1]).var(ddof=1))
@@ -166,9 +157,7 @@ def outputs(model, *rows, noise=0.0):
 
 
 def log_row(labels, top):
-    return from_log_probabilities(
-        generated([" yes"], top), Keys({f" {name}": i for i, name in enumerate(labels)}, (), len(labels))
-    )
+    return from_log_probabilities(generated([" yes"], top), Keys({f" {name}": i for i, name in enumerate(labels)}, len(labels)))
 
 
 def test_scores_are_log_odds_and_their_bounds_contain_the_truth():
@@ -275,7 +264,7 @@ def test_censored_queries_are_counted():
 
 def test_a_spelling_that_is_not_listed_censors_no_label_that_is():
     """The main spellings have 0.3 and 0.25; the others have at most as much as the least of the listed tokens, together."""
-    keys = Keys({" yes": 0, "yes": 0, "Yes": 0, " no": 1, "no": 1}, frozenset(), 2)
+    keys = Keys({" yes": 0, "yes": 0, "Yes": 0, " no": 1, "no": 1}, 2)
     rows = [from_log_probabilities(generated([" yes"], top), keys) for top in (2, 3, 4, 5)]
     assert [row.low.tolist() for row in rows] == [pytest.approx([0.3, 0.25])] * 4
     assert [row.high.tolist() for row in rows] == [
@@ -295,13 +284,6 @@ def test_labels_that_cannot_be_told_apart_are_refused():
     for labels in (["1", "10"], ["good", "Good enough"], {"a": " x", "b": "xy"}):
         with pytest.raises(InputError, match="is the beginning of"):
             Api("m", "{text}", labels, "http://127.0.0.1:1/v1")
-
-
-def test_keys_are_the_first_tokens_that_differ():
-    keys, prefixes, early = keys_of({"a": [["x", "y"]], "b": [["x", "z"], ["w"]], "c": [["v", "u", "t"]]})
-    assert keys == {"xy": "a", "xz": "b", "w": "b", "v": "c"}
-    assert prefixes == {"x": 1}
-    assert early == {"c": "v"}
 
 
 def test_arguments_of_another_type_are_an_error_of_one_line():

@@ -7,13 +7,11 @@
 A refusal, an empty answer, a content filter, and an answer without log-probabilities or without any label are no answer: such
 a row is marked, and never read as a class.
 
-A label is recognised by its key: its first token, or as many tokens as tell it apart from the others. Tokens are followed
-along what the server generated, so that a blank before the label, or a beginning that labels share, is read through.
+A label is recognised by the first token of one of its spellings, also after blanks that the server generated.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from hashlib import blake2b
 from itertools import takewhile
@@ -60,35 +58,23 @@ class Position(NamedTuple):
     least: float
 
 
-@dataclass(frozen=True)
-class Keys:
+class Keys(NamedTuple):
     """How the labels are recognised.
 
     Attributes:
-        labels: From the beginning of an answer to the number of the label that it decides.
-        prefixes: Beginnings that several labels share, token by token.
-        count: Number of labels.
+        labels: From the first token of a spelling to the number of its label.
+        n_labels: Number of labels.
     """
 
     labels: Mapping[str, int]
-    prefixes: Collection[str]
-    count: int
+    n_labels: int
 
-    def label(self, before: str, token: str) -> int | None:
-        """Return the label that the beginning of an answer decides; None where it decides none."""
-        answer, skip = before + token, bool(before) and not before.strip()
-        if answer in self.labels:
-            return self.labels[answer]
-        said = answer.lstrip() if skip else answer
-        return next((label for key, label in self.labels.items() if begins_with(said, key.lstrip() if skip else key)), None)
-
-    def undecided(self, answer: str) -> bool:
-        """Return whether the beginning of an answer decides nothing yet."""
-        return not answer.strip() or answer in self.prefixes
-
-    def following(self, answer: str) -> list[str]:
-        """Return the keys that an answer with this beginning may have."""
-        return [key for key in self.labels if not answer.strip() or key.startswith(answer)]
+    def label(self, token: str, blank: bool) -> int | None:
+        """Return the label that a token begins, after generated blanks or at the start; None for no label."""
+        if token in self.labels and not blank:
+            return self.labels[token]
+        said = token.lstrip() if blank else token
+        return next((label for key, label in self.labels.items() if begins_with(said, key.lstrip() if blank else key)), None)
 
 
 def begins_with(text: str, name: str) -> bool:
@@ -250,46 +236,36 @@ def from_log_probabilities(choice: Mapping[str, Any], keys: Keys) -> Row:
     path = positions(choice)
     text, outcome = content(choice)
     if outcome in (Outcome.FILTERED, Outcome.REFUSED):
-        return missing(outcome, keys.count)
+        return missing(outcome, keys.n_labels)
     if not path or not path[0].listed:
-        return missing(Outcome.MALFORMED if text else Outcome.EMPTY, keys.count)
+        return missing(Outcome.MALFORMED if text else Outcome.EMPTY, keys.n_labels)
     low, open_, unlisted = _masses(path, keys)
     if not low.any():
-        return missing(Outcome.NO_LABEL, keys.count)
+        return missing(Outcome.NO_LABEL, keys.n_labels)
     high = np.clip(low + open_ + unlisted, _SMALLEST, 1.0)
     censored = bool(((low == 0.0) | (unlisted > low) | (open_ > KNOWN * low)).any())
     share = min(float(low.sum()), 1.0)
-    return Row(low, np.maximum(high, low), np.zeros(keys.count), share, censored=censored)
+    return Row(low, np.maximum(high, low), np.zeros(keys.n_labels), share, censored=censored)
 
 
-def _masses(path: Sequence[Position], keys: Keys) -> tuple[Floats, Floats, Floats]:
-    """Return the probability of each label that is listed (C,), and what may have to be added (C,): by tokens that were not
-    followed, and by spellings that are not listed."""
-    low, open_, unlisted = np.zeros(keys.count), np.zeros(keys.count), np.zeros(keys.count)
-    before, reach = "", 1.0  # what was generated so far without a decision, and its probability
-    for position in path:
-        listed: set[str] = set()
+def _masses(path: Sequence[Position], keys: Keys) -> tuple[Floats, float, Floats]:
+    """Return the probability of each label that is listed (C,), and what may have to be added: by an answer that ends before
+    a label, and by spellings that are not listed (C,)."""
+    low, unlisted, reach = np.zeros(keys.n_labels), np.zeros(keys.n_labels), 1.0  # the last: probability of the blanks so far
+    for i, position in enumerate(path):
+        spell = str.lstrip if i else str
+        listed = set(map(spell, position.listed))
+        unseen = np.bincount([n for key, n in keys.labels.items() if spell(key) not in listed], minlength=keys.n_labels)
         for token, log_p in position.listed.items():
-            label = keys.label(before, token)
+            label = keys.label(token, blank=i > 0)
             if label is not None:
                 low[label] += reach * math.exp(log_p)
-                listed.add(before + token)
-            elif (before + token) in keys.prefixes:
-                shared = keys.following(before + token)
-                listed.update(shared)
-                if token != position.token:  # not followed
-                    open_[list({keys.labels[key] for key in shared})] += reach * math.exp(log_p)
-        rest = reach * max(1.0 - sum(map(math.exp, position.listed.values())), 0.0)
-        unseen = np.zeros(keys.count)
-        for key in set(keys.following(before)) - listed:
-            unseen[keys.labels[key]] += 1
-        unlisted += np.minimum(rest, reach * math.exp(position.least) * unseen)
-        step = position.listed.get(position.token)
-        if step is None or not keys.undecided(before + position.token):
-            return low, open_, unlisted
-        before, reach = before + position.token, reach * math.exp(step)
-    open_[list({keys.labels[key] for key in keys.following(before)})] += reach
-    return low, open_, unlisted
+        rest = max(1.0 - sum(map(math.exp, position.listed.values())), 0.0)
+        unlisted += reach * np.minimum(rest, math.exp(position.least) * unseen)
+        if position.token.strip() or position.token not in position.listed:
+            return low, 0.0, unlisted
+        reach *= math.exp(position.listed[position.token])
+    return low, reach, unlisted
 
 
 def from_samples(texts: Sequence[tuple[str, Outcome]], continuations: Sequence[Sequence[str]]) -> Row:

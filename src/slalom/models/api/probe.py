@@ -58,7 +58,7 @@ class Capabilities:
     tokens: int
     limit: str = _LIMITS[0]
     noise: float = 0.0
-    keys: Keys = field(default_factory=lambda: Keys({}, frozenset(), 0))
+    keys: Keys = field(default_factory=lambda: Keys({}, 0))
     first_tokens: Mapping[str, str] = field(default_factory=dict)
     requests: int = 0
 
@@ -187,15 +187,18 @@ class Probe:
         spellings = dict(zip(labels.names, labels.continuations, strict=True))
         listed = {token for position in path for token in position.listed}
         unseen = [name for name in labels.names if not listed & set(spellings[name])]
-        tokens = await asyncio.gather(*(self._spell(way, name, spellings[name]) for name in unseen))
-        paths = {name: [[spelling] for spelling in spellings[name]] for name in labels.names}
-        for name, spelled in zip(unseen, tokens, strict=True):
-            paths[name] = [spelled, *(single for single in paths[name] if single[0] != "".join(spelled))]
-        deciding, prefixes, first_tokens = keys_of(paths)
-        depth = 1 + max(prefixes.values(), default=0)
+        spelled = await asyncio.gather(*(self._spell(way, name, spellings[name]) for name in unseen))
+        early = {name: tokens[0] for name, tokens in zip(unseen, spelled, strict=True) if len(tokens) > 1}
+        keys: dict[str, int] = {}
+        for number, name in enumerate(labels.names):
+            for key in [early[name], *spellings[name][1:]] if name in early else spellings[name]:
+                if keys.setdefault(key, number) != number:
+                    raise ModelError(
+                        f"the labels {labels.names[keys[key]]!r} and {name!r} begin with the same token {key!r}; map them to"
+                        f' other answers, such as labels={{{name!r}: " A", ...}}, or use mode="sample"'
+                    )
         blank = sum(math.exp(log_p) for token, log_p in path[0].listed.items() if not token.strip())
-        keys = Keys({key: labels.names.index(name) for key, name in deciding.items()}, frozenset(prefixes), len(labels.names))
-        return replace(way, keys=keys, tokens=depth + (blank > _BLANK), first_tokens=first_tokens)
+        return replace(way, keys=Keys(keys, len(labels.names)), tokens=1 + (blank > _BLANK), first_tokens=early)
 
     async def _spell(self, way: Capabilities, name: str, spellings: Sequence[str]) -> list[str]:
         """Return the tokens of a label, as the server generates them."""
@@ -223,29 +226,3 @@ def noise_of(rows: Sequence[Row]) -> float:
         return 0.0
     others = [np.logaddexp.reduce(np.delete(logs, c, axis=1), axis=1) for c in range(logs.shape[1])]
     return float((logs - np.stack(others, axis=1)).var(axis=0, ddof=1).mean())
-
-
-def keys_of(paths: Mapping[str, Sequence[Sequence[str]]]) -> tuple[dict[str, str], dict[str, int], dict[str, str]]:
-    """Return the labels by the beginnings of answers that decide them, from the tokens of their spellings.
-
-    Returns:
-        The label of each deciding beginning, the number of tokens of each beginning that decides nothing yet, and the labels
-        that are decided before their end, with where.
-
-    Example:
-        >>> keys_of({"good": [[" very", " good"]], "bad": [[" very", " bad"]], "odd": [[" od", "d"]]})
-        ({' very good': 'good', ' very bad': 'bad', ' od': 'odd'}, {' very': 1}, {'odd': ' od'})
-    """
-    starts = [(name, ["".join(tokens[: i + 1]) for i in range(len(tokens))]) for name, all_ in paths.items() for tokens in all_]
-    owners: dict[str, set[str]] = {}
-    for name, parts in starts:
-        for part in parts:
-            owners.setdefault(part, set()).add(name)
-    keys, prefixes, early = dict[str, str](), dict[str, int](), dict[str, str]()
-    for name, parts in starts:
-        first = next((i for i, part in enumerate(parts) if owners[part] == {name}), len(parts) - 1)
-        keys[parts[first]] = name
-        prefixes |= {part: i + 1 for i, part in enumerate(parts[:first])}
-        if first < len(parts) - 1:
-            early[name] = parts[first]
-    return keys, prefixes, early
