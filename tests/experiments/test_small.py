@@ -33,11 +33,11 @@ def test_far_errors_are_within_those_of_the_default_method(score):
     errors = []
     for text in TEXTS:
         words = text.split()
-        rng, masks = np.random.default_rng(1), np.ones((300, len(words)), bool)
+        rng, masks = np.random.default_rng(1), np.ones((150, len(words)), bool)
         for row in masks:
             row[rng.permutation(len(words))[: rng.integers(1, len(words) + 1)]] = False
         answers = small.ask(score, words, masks)
-        predictions = [e.predict(masks) for e in (small.explain(score, text, 200), explainer(text, queries=200))]
+        predictions = [e.predict(masks) for e in (small.explain(score, text, 150), explainer(text, queries=150))]
         errors.append([np.mean((p - answers) ** 2) / answers.var() for p in predictions])
     ours, default = np.mean(errors, axis=0)
     assert ours <= 1.5 * default, f"1 - R2 is {ours:.3f}, that of the default {default:.3f}"
@@ -75,7 +75,7 @@ def test_shapley_values_are_those_of_all_orders():
     for order in permutations(range(3)):
         rows = np.array([[i in order[:k] for i in range(3)] for k in range(4)])
         exact[list(order)] += np.diff(e.predict(rows)) / 6
-    sampled = e.shapley(orders=2000)
+    sampled = e.shapley(orders=1000)
     np.testing.assert_allclose(sampled, exact, atol=0.05)
     whole, empty = e.predict(np.array([[True] * 3, [False] * 3]))
     assert sampled.sum() == pytest.approx(whole - empty)

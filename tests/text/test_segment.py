@@ -108,7 +108,7 @@ def test_sentences_at_the_edges(text, expected):
 
 @cases("piece", ["I. ", "a.a.", "! ", ". . ", "z. ", "<br ", "! »", "1. ", "!❤ "])
 def test_the_work_grows_with_the_text_not_with_its_square(piece):
-    assert cut(piece * 20_000)  # minutes, were it otherwise
+    assert cut(piece * 4_000)  # minutes, were it otherwise
 
 
 STOPS, OTHERS = ".!?…。।؟”“»«)(' \n\r\u00a0\x1c\u0301😀と我Ii5", ["<br>", ":)", "Mr", "U.S", "z. B", "3.5", "No", "He", "left"]

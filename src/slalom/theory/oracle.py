@@ -33,11 +33,7 @@ class Oracle:
     received: list[str] = field(default_factory=list)
 
     def surrogate(self, words: list[str]) -> Slalom:
-        """Return the SLALOM of a list of words.
-
-        Args:
-            words: The words of a text (n,).
-        """
+        """Return the SLALOM of a list of words."""
         values = [self.values.get(word, 0.0) for word in words]
         return Slalom(values, [self.importances.get(word, 0.0) for word in words], self.background)
 
@@ -56,14 +52,7 @@ class Oracle:
 
 @dataclass
 class Failing:
-    """A callable that answers as another one, up to a number of strings; then it raises.
-
-    Attributes:
-        function: The other callable.
-        after: How many strings it answers.
-        error: What it raises then.
-        answered: How many strings it has answered so far.
-    """
+    """A callable that answers as another one, up to a number of strings; then it raises an error."""
 
     function: Oracle
     after: int

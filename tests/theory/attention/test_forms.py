@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
 import slalom  # noqa: E402
+from slalom.core.measures import Beta, Point  # noqa: E402
 from slalom.errors import InputError  # noqa: E402
 from slalom.theory import attention  # noqa: E402
 from tests.cases import cases  # noqa: E402
@@ -149,7 +150,7 @@ def test_a_game_that_adds_up_gives_its_own_effects_back():
     effects = (game.present - game.replaced)[0] / (n + 1)
     from slalom.theory.attention.lime import bernoulli, limit  # noqa: PLC0415
 
-    for found in (limit(game).effects, game.shapley(), game.banzhaf(), bernoulli(game).effects):
+    for found in (limit(game).effects, game.semivalue(Beta(1.0, 1.0)), game.semivalue(Point(0.5)), bernoulli(game).effects):
         assert np.abs(found - effects).max() < 1e-12
 
 
@@ -162,8 +163,8 @@ def test_weights_hundreds_of_orders_apart_stay_exact():
     )  # fmt: skip
     f = game(subsets(7))
     assert np.isfinite(f).all()
-    assert np.abs(game.shapley() - enumerated(f, "shapley")).max() <= 1e-10
-    assert np.abs(game.banzhaf() - enumerated(f, "banzhaf")).max() <= 1e-10
+    assert np.abs(game.semivalue(Beta(1.0, 1.0)) - enumerated(f, "shapley")).max() <= 1e-10
+    assert np.abs(game.semivalue(Point(0.5)) - enumerated(f, "banzhaf")).max() <= 1e-10
     from slalom.theory.attention.lime import limit  # noqa: PLC0415
 
     assert np.abs(limit(game).effects - regressed(f, 7)[1:]).max() <= 1e-10
@@ -316,7 +317,7 @@ def test_a_kernel_too_narrow_for_the_text_is_refused():
 
 def test_a_game_takes_lists_and_checks_all_of_them():
     rows = [[0.0, 1.0]], [[1.0, -1.0]], [[0.5, 0.0]], [[0.0, 2.0]]
-    assert attention.RatioGame(*rows, [0.0], [1.0]).shapley().shape == (2,)
+    assert attention.RatioGame(*rows, [0.0], [1.0]).semivalue(Point(0.5)).shape == (2,)
     for base in (0.0, [np.nan], [0.0, 0.0]):
         with pytest.raises(InputError, match=r"^log_base must"):
             attention.RatioGame(*rows, base, [1.0])

@@ -26,13 +26,7 @@ from slalom.theory.attention.traces import ForwardTrace, Output, Players, trace
 
 
 class Distance(NamedTuple):
-    """How far an approximation of LIME's coefficients is from their exact limit.
-
-    Attributes:
-        name: The approximation.
-        error: Relative error.
-        correlation: Pearson's correlation with the limit.
-    """
+    """How far an approximation of LIME's coefficients is from their exact limit: relative error, Pearson's correlation."""
 
     name: str
     error: float
@@ -102,9 +96,6 @@ def compare(
         players: "position" or "word", as for `ForwardTrace.groups`.
         seed: Of the random replacements and of `lime`.
 
-    Returns:
-        All scores of the words, the largest errors of gradient and game, and the distances to the limit of LIME.
-
     Raises:
         InputError: The text has no word, or the model is not one layer of attention.
     """
@@ -131,12 +122,6 @@ def lime_package(traced: ForwardTrace, samples: int, players: Players = "positio
     """Return the coefficients (n,) of the `lime` package, with removed words replaced by [UNK] in place.
 
     It is called with bow=False and one name per player, since by default it deletes words instead of masking them.
-
-    Args:
-        traced: The text.
-        samples: How many samples it draws.
-        players: "position" or "word".
-        seed: Of the samples.
 
     Raises:
         InputError: The text has no word, or `samples` is less than 2.

@@ -8,7 +8,8 @@
     shapley     exact, and Banzhaf values; an absent word is replaced by [UNK] in place
 
 The gradient is Theorem 4.1 of Lopardo, Precioso & Garreau 2024 with the term that is missing there. With players="word" the
-repetitions of a word are one player and share its number equally; `by_word` sums any scores over repetitions.
+repetitions of a word are one player and share its number equally; `by_word` sums any scores over repetitions. `width` is that
+of LIME's kernel.
 """
 
 from typing import Literal
@@ -17,6 +18,7 @@ import numpy as np
 from scipy.special import softmax
 
 from slalom.core.checks import Floats
+from slalom.core.measures import Beta, Point
 from slalom.errors import InputError
 from slalom.theory.attention import lime
 from slalom.theory.attention.traces import ForwardTrace, Players
@@ -30,9 +32,6 @@ def attention_weights(trace: ForwardTrace, over: Literal["mean", "max"] = "mean"
     Args:
         trace: The text.
         over: "mean" or "max" over the heads.
-
-    Raises:
-        InputError: `over` is something else.
     """
     if over not in ("mean", "max"):
         raise InputError(f"over must be 'mean' or 'max'; got {over!r}")
@@ -41,11 +40,7 @@ def attention_weights(trace: ForwardTrace, over: Literal["mean", "max"] = "mean"
 
 
 def slopes(trace: ForwardTrace) -> Floats:
-    """Return the gradient df/de_t (T, D) at every position, [CLS] first.
-
-    Args:
-        trace: The text.
-    """
+    """Return the gradient df/de_t (T, D) at every position, [CLS] first."""
     a, root = trace.attention, trace.W_k.shape[1] ** 0.5
     off = a * (trace.rewards - (a * trace.rewards).sum(axis=1, keepdims=True))  # a_t (r_t - f_head)
     reach = np.einsum("ks,ksd->kd", trace.query, trace.W_k) / root
@@ -61,9 +56,6 @@ def gradient(trace: ForwardTrace, reduce: Reduce = "mean") -> Floats:
     Args:
         trace: The text.
         reduce: "mean" over the dimensions, "l1" or "l2" norm, or "input": times the input (word vector and position).
-
-    Raises:
-        InputError: `reduce` is something else.
     """
     gradients = slopes(trace)[trace.word_positions]
     if reduce == "mean":
@@ -76,33 +68,17 @@ def gradient(trace: ForwardTrace, reduce: Reduce = "mean") -> Floats:
 
 
 def lime_limit(trace: ForwardTrace, players: Players = "position", width: float = lime.WIDTH) -> Floats:
-    """Return the exact limit of LIME's coefficients (n,) for many samples.
-
-    Args:
-        trace: The text.
-        players: "position" or "word".
-        width: Width of LIME's kernel.
-    """
+    """Return the exact limit of LIME's coefficients (n,) for many samples."""
     return _spread(trace, players, lime.limit(trace.game(players), width).effects) if trace.words else np.zeros(0)
 
 
 def lime_bernoulli(trace: ForwardTrace, players: Players = "position", width: float = lime.WIDTH) -> Floats:
-    """Return nearly the limit of LIME's coefficients (n,), much faster for long texts.
-
-    Args:
-        trace: The text.
-        players: "position" or "word".
-        width: Width of LIME's kernel.
-    """
+    """Return nearly the limit of LIME's coefficients (n,), much faster for long texts."""
     return _spread(trace, players, lime.bernoulli(trace.game(players), width).effects) if trace.words else np.zeros(0)
 
 
 def lime_printed(trace: ForwardTrace) -> Floats:
-    """Return Theorem 5.1 as printed (n,): a rough approximation, whose factor 3/2 is not right for any length.
-
-    Args:
-        trace: The text.
-    """
+    """Return Theorem 5.1 as printed (n,): a rough approximation, whose factor 3/2 is not right for any length."""
     # The text of [UNK] alone keeps its [CLS].
     logits, rewards = trace.blank_logits.copy(), trace.blank_rewards
     logits[:, 0] = trace.logits[:, 0]
@@ -111,37 +87,20 @@ def lime_printed(trace: ForwardTrace) -> Floats:
 
 
 def shapley(trace: ForwardTrace, players: Players = "position") -> Floats:
-    """Return exact Shapley values (n,), which sum to f(text) - f(all words replaced).
-
-    Args:
-        trace: The text.
-        players: "position" or "word".
-    """
-    return _spread(trace, players, trace.game(players).shapley())
+    """Return exact Shapley values (n,), which sum to f(text) - f(all words replaced)."""
+    return _spread(trace, players, trace.game(players).semivalue(Beta(1.0, 1.0)))
 
 
 def banzhaf(trace: ForwardTrace, players: Players = "position") -> Floats:
-    """Return exact Banzhaf values (n,).
-
-    Args:
-        trace: The text.
-        players: "position" or "word".
-    """
-    return _spread(trace, players, trace.game(players).banzhaf())
+    """Return exact Banzhaf values (n,)."""
+    return _spread(trace, players, trace.game(players).semivalue(Point(0.5)))
 
 
 def by_word(trace: ForwardTrace, numbers: Floats) -> dict[str, float]:
-    """Return scores summed over the positions of each word, in the order of the text.
-
-    Args:
-        trace: The text.
-        numbers: One score per position, (n,).
+    """Return scores (n,) summed over the positions of each word, in the order of the text.
 
     Returns:
         A mapping from lower-cased words to sums; words that the network does not know are joined as "[UNK]".
-
-    Raises:
-        InputError: `numbers` has another shape.
     """
     sums: dict[str, float] = {}
     if np.shape(numbers) != (len(trace.words),):

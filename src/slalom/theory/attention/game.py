@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from slalom.core.checks import Floats, real_array
-from slalom.core.measures import Beta, Measure, Point
+from slalom.core.measures import Measure, Point
 from slalom.errors import InputError
 from slalom.result import presence
 
@@ -80,23 +80,11 @@ class RatioGame:
         return total / len(self.base)
 
     def semivalue(self, measure: Measure) -> Floats:
-        """Return int dmu(q) E[f | z_i = 1] - E[f | z_i = 0] (n,), the others present with probability q.
-
-        Args:
-            measure: The distribution of q, `Beta(a, b)` or `Point(q)`.
-        """
+        """Return int dmu(q) E[f | z_i = 1] - E[f | z_i = 0] (n,), the others present with a probability q of this measure."""
         if isinstance(measure, Point) and measure.q in (0.0, 1.0):
             alone, whole = np.eye(self.n, dtype=bool), np.ones((1, self.n), dtype=bool)
             return self(alone) - self(~whole) if measure.q == 0 else np.asarray(self(whole) - self(~alone))
         return self.averages_by_probability(*measure.rule(self.n))[1] if self.n else np.zeros(0)
-
-    def shapley(self) -> Floats:
-        """Return the Shapley values (n,), which sum to f(all present) - f(all replaced)."""
-        return self.semivalue(Beta(1.0, 1.0))
-
-    def banzhaf(self) -> Floats:
-        """Return the Banzhaf values (n,)."""
-        return self.semivalue(Point(0.5))
 
     def averages_by_probability(self, q: Floats, weights: Floats) -> tuple[Floats, Floats]:
         """Return E[f] (Q,) at each probability q in (0, 1), and sum_q weights_q (E[f | z_i = 1] - E[f | z_i = 0]) (n,).
@@ -105,10 +93,6 @@ class RatioGame:
         S = sum_j (q a_j x_j + (1 - q) b_j y_j) / m_j, and values counted from v_0:
 
             E[f] = int dt P S,    difference_i = int dt P [ (x_i - y_i) S / m_i + (a_i - b_i) x_i y_i / m_i^2 ]
-
-        Args:
-            q: Probabilities, (Q,).
-            weights: One per probability, (Q,).
         """
         means, phi = np.zeros(len(q)), np.zeros(self.n)
         for head in self._quadratures():
@@ -136,9 +120,6 @@ class RatioGame:
         and its adjoint is the contribution of the players after them; both carry the numerator along.
 
             F_k(m) = (1 - m / k) y_k F_(k-1)(m) + (m / k) x_k F_(k-1)(m - 1)
-
-        Args:
-            weights: One per size of subset, (n + 1,).
         """
         n, total, each = self.n, 0.0, np.zeros(self.n)
         for head in self._quadratures():

@@ -34,16 +34,7 @@ FORMS = (*_PLAIN, *_GAMES)
 
 
 def form(name: str, trace: ForwardTrace, players: Players = "position") -> Floats:
-    """Return the scores (n,) of a closed form.
-
-    Args:
-        name: One of `FORMS`.
-        trace: The text.
-        players: As for `ForwardTrace.groups`; it matters for LIME and the exact values only.
-
-    Raises:
-        InputError: There is no such form.
-    """
+    """Return the scores (n,) of a closed form, one of `FORMS`; players matter for LIME and the exact values only."""
     if name in _GAMES:
         return _GAMES[name](trace, players)
     if name not in _PLAIN:
@@ -54,15 +45,7 @@ def form(name: str, trace: ForwardTrace, players: Players = "position") -> Float
 @final
 @dataclass(frozen=True)
 class ClosedForm(WhiteBoxMethod):
-    """A closed form as a method.
-
-    Attributes:
-        name: One of `FORMS`.
-        players: As for `ForwardTrace.groups`.
-        output: "log_odds", or "logit" of the class alone, as in the paper.
-        signed: Whether the sign of its scores means for or against the target.
-        summary: One line.
-    """
+    """A closed form, one of `FORMS`, as a method; output "logit" is that of the class alone, as in the paper."""
 
     name: str
     players: Players = "position"

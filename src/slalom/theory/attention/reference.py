@@ -14,17 +14,7 @@ from slalom.theory.attention.traces import Output, attention_classifier, check_o
 
 @final
 class Reference:
-    """The score of one text and one class, without any closed form.
-
-    Args:
-        model: As `slalom.theory.attention.load` returns it.
-        text: The text.
-        target: A class, by index or label. Default: class 1 of two.
-        output: "log_odds" or "logit", as for `trace`.
-
-    Raises:
-        InputError: The model is not one layer of attention, or the output is not defined for it.
-    """
+    """The score of one text and one class, without any closed form; arguments as for `trace`."""
 
     def __init__(self, model: Model, text: str, target: Target = None, output: Output = "log_odds") -> None:
         reading, self.target = read(model, text, target)

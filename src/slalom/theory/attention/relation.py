@@ -78,9 +78,6 @@ def relate(
         check: Number of held-out queries.
         seed: Of the queries and the fit.
 
-    Returns:
-        The explanation, the numbers of the network, and their correlations.
-
     Raises:
         InputError: The model is not one layer of attention with two classes.
     """
@@ -108,11 +105,7 @@ def relate(
 
 
 def as_slalom(trace: ForwardTrace, head: int = 0) -> Slalom:
-    """Return the SLALOM that a head is, exactly.
-
-    Args:
-        trace: The text.
-        head: Index of the head.
+    """Return the SLALOM that a head, by its index, is exactly.
 
     Raises:
         InputError: A word is not louder than [UNK] at its place, or there is no such head.

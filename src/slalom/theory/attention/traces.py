@@ -78,14 +78,7 @@ class ForwardTrace:
         return float((self.attention * self.rewards).sum(axis=1).mean())
 
     def groups(self, players: Players = "position") -> NDArray[np.int64]:
-        """Return the player that each word belongs to, (n,).
-
-        Args:
-            players: "position" makes every position a player; "word" joins the repetitions of a word.
-
-        Raises:
-            InputError: `players` is something else.
-        """
+        """Return the player (n,) of each word: its position, or with "word" all positions of the same word."""
         if players == "position":
             return np.arange(len(self.words))
         if players == "word":
@@ -94,11 +87,7 @@ class ForwardTrace:
         raise InputError(f"players must be 'position' or 'word'; got {players!r}")
 
     def game(self, players: Players = "position") -> RatioGame:
-        """Return the game in which words are replaced by [UNK] in place; [CLS] and filled positions are always present.
-
-        Args:
-            players: "position" or "word", as for `groups`.
-        """
+        """Return the game in which words are replaced by [UNK] in place; [CLS] and filled positions are always present."""
         group, words = self.groups(players), self.word_positions
         rest = np.ones(self.logits.shape[1], dtype=bool)
         rest[words] = False
