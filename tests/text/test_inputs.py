@@ -143,15 +143,14 @@ def test_plain_numbers_get_no_probability():
     assert (e.prediction, e.probabilities, e.scale, e.target, e.score) == (None, None, "output", "output", 2.0)
     margin = explainer(output="scores", labels=["no", "yes"])(TWO[1])
     assert (margin.prediction, margin.scale, margin.target, margin.score) == (("no", None), "decision value", "yes", -3.0)
-    columns = Explainer(lambda texts: [[1.0, x, 0.5] for x in score(texts)], output="scores", queries=20, method="ridge")(
-        TWO[0]
-    )
+    wide = Explainer(lambda texts: [[1.0, x, 0.5] for x in score(texts)], output="scores", queries=20, method="ridge")
+    columns = wide(TWO[0])
     assert (columns.prediction, columns.target, columns.score) == (("1", None), "1", 2.0)
     for shown in (e, margin, columns):
         assert "%" not in shown._repr_html_().split("</p>")[0]
         assert shown.plot.text()
         assert shown.to_html()
-    long = explainer(output="scores", queries=60)(" ".join(TWO * 4))
+    long = explainer(output="scores", queries=60, check=20)(" ".join(TWO * 4))
     axes = long.plot.removal_curve().axes
     assert (len(axes), axes[0].get_ylabel()) == (1, "output")  # no axis of probabilities
 
