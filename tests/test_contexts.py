@@ -106,32 +106,6 @@ def test_a_chat_template_makes_the_prompt():
     assert e.score == pytest.approx(plain_score(model, words, prompt, ANSWER, special=False), abs=1e-4)
 
 
-def test_the_assistants_words_at_the_end_of_a_template_are_continued():
-    model, words = tiny("chat")
-    for begun in ("It says", "It says "):
-        template = [{"role": "user", "content": "{context} {question}"}, {"role": "assistant", "content": begun}]
-        e = slalom.context(model, words, TEXT, QUESTION, ANSWER, template=template, check=0, queries=8)
-        user = {"role": "user", "content": f"{TEXT} {QUESTION}"}
-        prompt = words.apply_chat_template([user], tokenize=False, add_generation_prompt=True) + begun
-        answer = ANSWER if begun.endswith(" ") else f" {ANSWER}"
-        assert e.score == pytest.approx(plain_score(model, words, prompt, answer, special=False), abs=1e-4)
-
-
-@cases("kind", ["gpt2", "chat"])
-def test_white_space_before_an_answer_changes_nothing(kind):
-    plain, spaced = (
-        slalom.ContextExplainer(*tiny(kind), TEXT, check=0, queries=8)(QUESTION, a) for a in (ANSWER, f" {ANSWER}")
-    )
-    assert spaced.score == plain.score
-    assert spaced.figures == plain.figures
-    assert (spaced.answer.text, spaced.answer.part) == (f" {ANSWER}", f" {ANSWER}")
-    good = ANSWER.index("good")
-    explainer = slalom.ContextExplainer(*tiny(kind), TEXT, check=0, queries=8)
-    word = explainer(QUESTION, ANSWER, span=(good, good + 4)), explainer(QUESTION, f" {ANSWER}", span=(good + 1, good + 5))
-    assert word[0].score == word[1].score
-    assert word[1].answer.part == "good"
-
-
 def test_chat_options_reach_the_template_and_the_cache(tmp_path):
     model, words = language_model("llama", len(tokenizer("chat"))), copy.deepcopy(tokenizer("chat"))
     words.chat_template += "{% if enable_thinking is not defined or enable_thinking %}good{% else %}bad{% endif %}"
@@ -256,20 +230,6 @@ def test_turns_of_a_chat_are_removed_and_the_system_message_stays():
         assert explainer.ask(e, keep) == pytest.approx(plain_score(model, words, prompt, ANSWER, special=False), abs=1e-4)
 
 
-@cases("place", [1, 2, 3])
-def test_system_messages_stay_in_their_places(place):
-    model, words = tiny("chat")
-    chat = [{"role": "user", "content": "A good film."}, {"role": "assistant", "content": "The plot was thin."}]
-    chat.append({"role": "user", "content": QUESTION})
-    chat.insert(place, {"role": "system", "content": "Be brief."})
-    explainer = slalom.ContextExplainer(model, words, chat, check=0)
-    e = explainer(answer=ANSWER)
-    assert (len(e.units), e.answer.question) == (2, QUESTION)
-    for keep, kept in (((1, 1), chat), ((0, 1), chat[1:])):
-        prompt = words.apply_chat_template(kept, tokenize=False, add_generation_prompt=True)
-        assert explainer.ask(e, keep) == pytest.approx(plain_score(model, words, prompt, ANSWER, special=False), abs=1e-4)
-
-
 class Planted(LanguageModel):
     """A language model whose log probability of any answer is a function of which words its prompt contains."""
 
@@ -347,15 +307,6 @@ def test_context_cite_is_the_lasso_of_its_authors():
     assert "context-cite" in slalom.list_methods()
 
 
-def test_context_cite_takes_all_subsets_where_there_are_few():
-    method = slalom.list_methods()["context-cite"]
-    units = slalom.text.Units(("a", "b", "c"), np.zeros((3, 2)), np.arange(3), np.arange(3))
-    assert len(method.plan(units, 50, np.random.default_rng(0), empty=True).keep) == 8
-    without = method.plan(units, 50, np.random.default_rng(0), empty=False).keep
-    assert len(without) == 7
-    assert without.any(axis=1).all()
-
-
 def test_the_real_language_model_reads_the_source():
     """SmolLM2: the score of the whole context is a plain forward pass, and the sentence with the answer is the strongest."""
     model, words = loaded()
@@ -390,26 +341,6 @@ def test_it_is_saved_and_shown(explained, tmp_path):
     assert slalom.Explanation.from_dict(old).answer is None
     with pytest.raises(InputError, match="merge makes larger units"):
         e.merge("sentence")
-
-
-def test_a_cache_file_answers_again(tmp_path):
-    class Counting(Planted):
-        asked = 0
-
-        def log_probs(self, prompts, answer, lead):
-            Counting.asked += len(prompts)
-            return super().log_probs(prompts, answer, lead)
-
-    def run(answer):
-        model = Counting(NAMES[:3], lambda keep: -1.0 - keep.sum(axis=1))
-        return slalom.context(model, context=[f"A {n}." for n in NAMES[:3]], question="?", answer=answer, cache=tmp_path / "c")
-
-    run("yes it is")
-    assert Counting.asked == 8
-    run("yes it is")
-    assert Counting.asked == 8
-    run("no it is not")
-    assert Counting.asked == 16
 
 
 def call(*, question="why?", answer="so", **options):
@@ -455,18 +386,6 @@ def test_wrong_arguments_get_one_line(options, message):
     with pytest.raises(InputError, match=message.replace("(", r"\(").replace("{", r"\{")) as caught:
         call(**options)
     assert "\n" not in str(caught.value)
-
-
-def test_units_of_sources_are_not_those_of_a_classifier():
-    explainer = slalom.Explainer(lambda texts: [float(len(text)) for text in texts], output="log_odds")
-    with pytest.raises(InputError, match=r"documents are units of slalom\.context"):
-        explainer("a b c", unit="document")
-
-
-def test_a_call_refuses_options_that_mean_nothing_for_an_answer(explained):
-    for option in ({"target": "answer"}, {"long": "window"}):
-        with pytest.raises(InputError, match=f"leave {next(iter(option))}= out"):
-            explained[0](QUESTION, ANSWER, **option)
 
 
 @cases("options", [{"context": ["a \ud800"]}, {"question": "\ud800"}, {"answer": "\ud800"}])

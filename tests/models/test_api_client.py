@@ -125,13 +125,6 @@ def test_the_error_says_what_happened_after_as_many_requests_as_make_sense():
             assert getattr(caught.value, "status", status) == status
 
 
-def test_a_server_that_does_not_run_is_an_error_soon():
-    with Served(works) as server:
-        pass
-    with pytest.raises(ModelError, match=r"could not be reached \(.*\) \(2 times\); check that the server runs"):
-        Client(server.url, attempts=10).ask("completions", BODY)
-
-
 def test_a_limited_server_is_asked_again_after_the_time_that_it_says():
     times = []
 
@@ -260,14 +253,6 @@ def test_a_layer_that_ignores_logprobs_is_sampled(several):
         assert observed.scores == pytest.approx([math.log(5 / 3)]), "4 good and 2 bad of 8"
         assert observed.variance == pytest.approx([1 / 5 + 1 / 3])
         assert found.report(outputs).figures["label share"] == 0.75
-        found.close()
-
-
-def test_a_mode_that_the_server_cannot_do_is_an_error():
-    with Served(lambda handler, path, body: handler.send({"choices": [{"text": " good"}]})) as server:
-        found = model(server, mode="logprobs")
-        with pytest.raises(ModelError, match=r'gives no log-probabilities for mode="logprobs" \(completions: it ignores'):
-            _ = found.capabilities
         found.close()
 
 
@@ -484,19 +469,6 @@ def test_two_servers_never_share_answers_and_the_constructor_asks_nothing(tmp_pa
         found = model(first)
         Explainer(found, queries=20, cache=tmp_path / "answers")("a good day")
         assert len(first.asked) == n, "everything is in the cache, and nothing is probed"
-
-
-@cases(
-    "other",
-    [{"mode": "logprobs"}, {"samples": 3}, {"top": 5}, {"spellings": True}, {"tokens": 99}],
-    ids=lambda options: next(iter(options)),
-)
-def test_the_identity_changes_with_whatever_changes_answers(other):
-    def one(**options):
-        return Api("m", TEMPLATE, LABELS, "http://127.0.0.1:1/v1", **options).identity()
-
-    assert one() == one(concurrency=3, timeout=1.0)
-    assert one() != one(**other)
 
 
 def test_a_model_survives_copies():

@@ -182,14 +182,6 @@ def test_after_an_error_what_is_in_flight_is_cancelled_and_collected(monkeypatch
     assert told[-6:] == ["cancel"] * 3 + ["collected"] * 3
 
 
-def test_how_many_batches_are_begun_is_asked_when_the_model_is_ready(monkeypatch):
-    """A model may have been moved to another device since it was asked last."""
-    model, ready = Summing(budget=24), []
-    monkeypatch.setattr(Summing, "max_in_flight", property(lambda self: ready.append(self.sessions) or 2))
-    Engine(model)([Queries(Atoms(list(range(10, 22))), subsets(12, 50))])
-    assert set(ready) == {1}
-
-
 def test_an_input_that_does_not_fit_alone_is_reported():
     with pytest.raises(ModelError, match="one input of 12 tokens does not fit into the memory of Summing"):
         Engine(Summing(room=5))([Queries(Atoms(list(range(12))), np.ones((1, 12), dtype=bool))])
@@ -216,15 +208,6 @@ def test_a_fresh_memory_knows_nothing_and_the_old_one_comes_back(changed):
     assert engine.cost.inputs == 2 * asked
     engine([Queries(reading, keep)])
     assert engine.cost.inputs == (3 if changed else 2) * asked
-
-
-def test_answers_of_a_nameless_model_are_not_kept_between_calls():
-    model = Summing()
-    model.who = None
-    engine, question = Engine(model), Queries(Atoms([1, 2]), np.ones((1, 2), dtype=bool))
-    engine([question])
-    engine([question])
-    assert engine.cost.inputs == 2
 
 
 class Costly(Summing):
@@ -278,30 +261,6 @@ def test_an_identity_that_fails_matters_only_to_a_file_and_can_be_given(tmp_path
     again = Engine(model, tmp_path / "answers.sqlite", identity="mine")
     again([one])
     assert again.cost.inputs == 0
-
-
-def test_what_a_model_says_about_its_identity_is_passed_on(tmp_path):
-    with pytest.raises(ModelError, match="the weights are gone"):
-        Engine(Costly(ModelError("the weights are gone")), tmp_path / "answers.sqlite")
-
-
-@cases("bad", [np.nan, np.inf])
-def test_answers_that_are_no_numbers_are_refused(bad):
-    class Bad(Summing):
-        def collect(self, handle):
-            return np.full((len(handle), 2), bad)
-
-    with pytest.raises(ModelError, match="NaN or infinite"):
-        Engine(Bad())([Queries(Atoms([1]), np.ones((1, 1), dtype=bool))])
-
-
-def test_answers_of_a_wrong_shape_are_refused():
-    class Bad(Summing):
-        def collect(self, handle):
-            return np.zeros((len(handle), 3))
-
-    with pytest.raises(ModelError, match=r"shape \(1, 2\); got \(1, 3\)"):
-        Engine(Bad())([Queries(Atoms([1]), np.ones((1, 1), dtype=bool))])
 
 
 TEXT = "a good film with a bad end"

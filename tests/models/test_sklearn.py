@@ -16,7 +16,6 @@ from sklearn.ensemble import (
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.linear_model import (
     LogisticRegression,
-    PassiveAggressiveClassifier,
     SGDClassifier,
 )
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV, TunedThresholdClassifierCV
@@ -176,34 +175,10 @@ def test_outputs_with_more_classes_are_refused_in_one_line():
         Explainer(fitted(MultiOutputClassifier(MultinomialNB()), both))
 
 
-def test_what_cannot_be_pickled_is_explained_and_has_no_cache_without_a_name(tmp_path):
-    model = searched(GridSearchCV)  # with a lambda inside
-    assert Explainer(model, queries=20)(ASKED[0]).prediction[0] == model.predict(ASKED[:1])[0]
-    with pytest.raises(InputError, match="pass identity="):
-        Explainer(model, cache=tmp_path / "a.sqlite")(ASKED[0])
-    Explainer(model, cache=tmp_path / "a.sqlite", identity="mine", queries=20)(ASKED[0])
-
-
 def test_one_that_takes_no_strings_is_refused():
     table = CountVectorizer().fit_transform(TEXTS)
     with pytest.raises(ModelError, match="put it into a pipeline after a vectorizer"):
         Explainer(LogisticRegression().fit(table, TWO))
-
-
-def test_passive_aggressive_and_batch_size():
-    asked = []
-
-    def counting(texts):
-        asked.append(len(texts))
-        return texts
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated in newer versions
-        model = make_pipeline(FunctionTransformer(counting), TfidfVectorizer(), PassiveAggressiveClassifier()).fit(TEXTS, TWO)
-        asked.clear()
-        e = Explainer(model, queries=20, batch_size=7)(ASKED[0])
-    assert max(asked) == 7
-    assert e.prediction == (model.predict(ASKED[:1])[0], None)
 
 
 def test_the_predicted_class_is_explained_where_its_score_is_not_the_highest():

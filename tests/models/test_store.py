@@ -250,18 +250,6 @@ def test_a_full_disk_costs_the_file_not_the_answers(tmp_path, monkeypatch):
     assert 0 < later.cost.inputs < len(np.unique(question().keep, axis=0)), "the batches before are in the file"
 
 
-def test_a_write_that_fails_costs_the_file_not_the_answers(tmp_path):
-    resource = pytest.importorskip("resource", reason="the system has no limits of file sizes")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    file = filled(tmp_path / "answers.sqlite")
-    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))
-    try:
-        cannot_be_written(file, "disk I/O error; they are kept in memory only; name another file")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert (loaded(file) == OUTPUTS).all()
-
-
 PROCESS = """
 import sys, time
 from pathlib import Path
