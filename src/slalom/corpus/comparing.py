@@ -112,10 +112,7 @@ class _Pair:
 
     def _both(self, before: str, after: str, length: int, frequent: bool = False) -> str:
         """Return the observations that both have: number, key, effects y0 and y1."""
-        b, a = (
-            queries.observations(queries.occurrences(texts, length, "number AS text", frequent=frequent), "")
-            for texts in (before, after)
-        )
+        b, a = (queries.observations(queries.occurrences(texts, length, frequent=frequent)) for texts in (before, after))
         return f"SELECT number, key, b.y AS y0, a.y AS y1, b.place FROM ({b}) b JOIN ({a}) a USING (number, key)"
 
     def changes(self, least: int, top: int) -> Iterator[Change]:

@@ -163,12 +163,7 @@ class Counts:
 
 
 def label_of(gold: str | None, labels: Sequence[str]) -> str | None:
-    """Return the model's label of a true label, which may be its index; None where it is neither.
-
-    Example:
-        >>> label_of("1", ["neg", "pos"]), label_of("neg", ["neg", "pos"]), label_of("odd", ["neg", "pos"])
-        ('pos', 'neg', None)
-    """
+    """Return the model's label of a true label, which may be its index; None where it is neither."""
     if gold is None or gold in labels:
         return gold
     number = gold.removesuffix(".0")

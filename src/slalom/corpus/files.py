@@ -46,17 +46,11 @@ Record = Mapping[str, Any] | Broken
 
 
 class Source(ABC):
-    """A stream of rows.
+    """A stream of rows that begins at any number."""
 
-    Attributes:
-        address: What the user gave, for messages.
-        place: The same for the manifest: an absolute path.
-        verified: Whether rows must be read again to tell whether the source is still the same.
-    """
-
-    address: str
-    place: str
-    verified: bool = False
+    address: str  # as the user gave it, for messages
+    place: str  # the same for the manifest: an absolute path
+    verified = False  # whether rows must be read again to tell whether the source is still the same
 
     @abstractmethod
     def fingerprint(self) -> dict[str, Any]:

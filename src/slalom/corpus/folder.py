@@ -33,12 +33,7 @@ _VERIFIED: dict[str, Stamp] = {}  # parts by address, with size and time for whi
 
 
 def part_name(number: int) -> str:
-    """Return the name of a part.
-
-    Example:
-        >>> part_name(12)
-        'parts/000012.parquet'
-    """
+    """Return the name of a part."""
     return f"{PARTS}/{number:06d}.parquet"
 
 

@@ -49,12 +49,7 @@ DROP TABLE by_cell; DROP TABLE partial; DROP TABLE frequent;
 
 
 def kind_of(key: str) -> Kind:
-    """Return what a key names.
-
-    Example:
-        >>> kind_of("in\\x1fmy"), kind_of("view"), kind_of("\\x1e-zzy")
-        ('phrase', 'word', 'piece')
-    """
+    """Return what a key names."""
     return "piece" if key.startswith(PIECE) else "phrase" if BETWEEN in key else "word"
 
 
@@ -108,36 +103,38 @@ def texts(source: str, gold: str | None, slices: str | None, lengths: Sequence[i
     )
 
 
-def occurrences(source: str, length: int, other: str = "cell, bar_{n} AS bar", frequent: bool = False) -> str:
-    """Return the words (1), phrases of some words (2, ...) or pieces (0): number, place, key, effect, and other columns.
+def occurrences(source: str, length: int, columns: str = "", frequent: bool = False) -> str:
+    """Return the words (1), phrases of some words (2, ...) or pieces (0): number, place, key, effect, and more columns.
 
     With `frequent` only phrases whose first and last words are in the table `frequent`: others are not frequent either.
     """
-    other = other.format(n=length)
     if length == 0:
-        name = "if(before = word, '-', '') || lower(unit) || if(after = word, '-', '')"
+        name = f"{_PIECE} || if(before = word, '-', '') || lower(unit) || if(after = word, '-', '')"
         lists = "unnest(unit_words) AS word, unnest(list_prepend(NULL, unit_words)) AS before, unnest(unit_words[2:]) AS after"
         units = "unnest(range(len(units))) AS place, unnest(units) AS unit, unnest(removal) AS effect"
-        columns = f"number, {_names(other)}, place, word, {_PIECE} || {name} AS key, effect"
-        inside = f"SELECT number, {other}, {lists}, {units} FROM ({source})"
-        return f"SELECT {columns} FROM ({inside}) WHERE (before = word OR after = word)"
-    columns = f"number, {_names(other)}, place, {_joined(1, length)} AS key, effect"
+        inside = f"SELECT number{columns}, {lists}, {units} FROM ({source})"
+        return (
+            f"SELECT number{columns}, place, word, {name} AS key, effect FROM ({inside}) WHERE (before = word OR after = word)"
+        )
     where = f"w{length} IS NOT NULL"
     if frequent and length > 1:
         where += "".join(f" AND {_joined(*ends)} IN (FROM frequent)" for ends in ((1, length - 1), (2, length)))
-    return f"SELECT {columns} FROM ({_unnested(f'({source})', length, other)}) WHERE {where}"
+    inside = _unnested(f"({source})", length, columns)
+    return f"SELECT number{columns}, place, {_joined(1, length)} AS key, effect FROM ({inside}) WHERE {where}"
 
 
-def observations(found: str, other: str = "any_value(cell) AS cell, max(abs(effect)) >= any_value(bar) AS top,") -> str:
-    """Return one row per text and key: mean effect, occurrences, and the place of the strongest one."""
+def observations(found: str, columns: str = "") -> str:
+    """Return one row per text and key: mean effect, occurrences, the place of the strongest one, and more columns."""
     return (
-        f"SELECT number, key, {other} avg(effect) AS y, count(*) AS times, arg_max(place, abs(effect)) AS place"
+        f"SELECT number, key{columns}, avg(effect) AS y, count(*) AS times, arg_max(place, abs(effect)) AS place"
         f" FROM ({found}) GROUP BY number, key"
     )
 
 
-def summed(found: str) -> str:
-    """Return observations added up by key and cell."""
+def summed(source: str, length: int) -> str:
+    """Return the observations of the frequent keys of a length, added up by key and cell."""
+    columns = f", any_value(cell) AS cell, max(abs(effect)) >= any_value(bar_{length}) AS top"
+    found = observations(occurrences(source, length, f", cell, bar_{length}", frequent=True), columns)
     return (
         "SELECT key, cell, count(*), sum(y), sum(y * y), sum(times), count(*) FILTER (top), count(*) FILTER (y > 0),"
         f" count(*) FILTER (y < 0) FROM ({found}) GROUP BY key, cell"
@@ -146,7 +143,7 @@ def summed(found: str) -> str:
 
 def split_words(source: str) -> str:
     """Return the statement that notes the pieces of frequent words: those of one text."""
-    words, pieces = occurrences(source, 1, "cell"), occurrences(source, 0, "cell")
+    words, pieces = occurrences(source, 1), occurrences(source, 0)
     of_text = (
         f"SELECT any_value(w.key) AS key, list(p.key ORDER BY p.place) AS pieces FROM ({pieces}) p JOIN"
         f" ({words} AND key IN (FROM frequent) AND key NOT IN (SELECT key FROM pieces)) w"
@@ -168,11 +165,13 @@ def seen(source: str, lengths: Sequence[int]) -> str:
     """Return the observations of the keys in the table `wanted`, with their ids."""
     first = f" AND w1 IN (SELECT split_part(key, {_BETWEEN}, 1) FROM wanted WHERE length > 1)"
     every = " UNION ALL ".join(
-        f"SELECT number, key, cell, place, effect FROM ({occurrences(source, n, 'cell')}{first if n > 1 else ''})"
+        f"SELECT number, key, cell, place, effect FROM ({occurrences(source, n, ', cell')}{first if n > 1 else ''})"
         " SEMI JOIN wanted USING (key)"
         for n in lengths
     )
-    return f"SELECT number, id, cell, y, place FROM ({observations(every, 'any_value(cell) AS cell,')}) JOIN wanted USING (key)"
+    return (
+        f"SELECT number, id, cell, y, place FROM ({observations(every, ', any_value(cell) AS cell')}) JOIN wanted USING (key)"
+    )
 
 
 def examples(source: str, most: int, sample: int) -> str:
@@ -200,13 +199,11 @@ def example_texts(source: str, most: int) -> str:
     )
 
 
-def _unnested(source: str, length: int, other: str = "") -> str:
+def _unnested(source: str, length: int, columns: str = "") -> str:
     """Return one row per place of a text: the words from there on (null behind the end), and the effect of the phrase."""
     words = ", ".join(f"lower(unnest(words[{i}:])) AS w{i}" for i in range(1, length + 1))
-    more = f"{other}, " if other else ""
-    return (
-        f"SELECT number, {more}unnest(range(len(words))) AS place, {words}, unnest({_column(length)}) AS effect FROM {source}"
-    )
+    places = f"unnest(range(len(words))) AS place, {words}, unnest({_column(length)}) AS effect"
+    return f"SELECT number{columns}, {places} FROM {source}"
 
 
 def _joined(first: int, last: int, between: str = _BETWEEN) -> str:
@@ -219,10 +216,6 @@ def _column(length: int) -> str:
 
 def _given(name: str | None) -> str:
     return "NULL" if name is None else identifier(GIVEN + name)
-
-
-def _names(columns: str) -> str:
-    return ", ".join(column.split(" AS ")[-1] for column in columns.split(", "))
 
 
 def connect() -> Any:

@@ -282,12 +282,7 @@ class CorpusComparison(Document):
 
 
 def effect_of(n: float, s1: float, s2: float) -> Effect:
-    """Return the mean effect from the number of texts, the sum and the sum of squares.
-
-    Example:
-        >>> [round(number, 3) for number in effect_of(3, 6.0, 14.0)]  # of 1, 2 and 3
-        [3, 2.0, 1.0, -0.484, 4.484]
-    """
+    """Return the mean effect from the number of texts, the sum and the sum of squares."""
     if n < 2:
         return Effect(int(n), s1 if n else None)
     mean = s1 / n
@@ -302,12 +297,7 @@ def interval_half(n: Any, variance: Any) -> Any:
 
 
 def difference(a: Effect, b: Effect) -> Difference | None:
-    """Return the difference of two means over disjoint texts, by Welch's method; None for fewer than two texts in one.
-
-    Example:
-        >>> [round(number, 3) for number in difference(effect_of(3, 6.0, 14.0), effect_of(3, 0.0, 2.0))]
-        [2.0, -0.267, 4.267]
-    """
+    """Return the difference of two means over disjoint texts, by Welch's method; None for fewer than two texts in one."""
     if a.mean is None or b.mean is None or a.sd is None or b.sd is None:
         return None
     first, second = a.sd**2 / a.texts, b.sd**2 / b.texts

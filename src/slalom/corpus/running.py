@@ -9,7 +9,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -205,26 +205,25 @@ class _Where:
 
 
 @final
+@dataclass
 class _Run:
     """A run under way, which holds the manifest."""
 
-    def __init__(
-        self,
-        folder: Folder,
-        source: Source,
-        settings: dict[str, Any],
-        explainer: Explainer | Callable[[], Explainer] | None,
-        where: _Where,
-        shown: bool | None,
-        command: dict[str, Any],
-    ) -> None:
-        self.folder, self.source, self.where, self.shown, self.command = folder, source, where, shown, command
-        self.settings, self.part_size = settings, int(settings["part_size"])
-        self.columns = Columns(settings["text_column"], settings["id_column"], tuple(settings["keep"]))
+    folder: Folder
+    source: Source
+    settings: dict[str, Any]
+    explainer: Explainer | Callable[[], Explainer] | None
+    where: _Where
+    shown: bool | None
+    command: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        settings, made = self.settings, Explainer if self.explainer is None else self.explainer
+        self.part_size, keep = int(settings["part_size"]), tuple(settings["keep"])
+        self.columns = Columns(settings["text_column"], settings["id_column"], keep)
         text, full = settings["text"], settings["full"]
-        made = Explainer if explainer is None else explainer
-        self.setup = Setup(made, folder, self.columns.keep, text, full, where.timeout, where.max_failures)
-        self.corpus = Corpus(folder, {})
+        self.setup = Setup(made, self.folder, keep, text, full, self.where.timeout, self.where.max_failures)
+        self.corpus = Corpus(self.folder, {})
         self.interrupted: set[int] = set()  # parts under which the last run was killed
 
     @property
@@ -260,7 +259,7 @@ class _Run:
             more = f" and {len(named) - 5} more" if len(named) > 5 else ""
             warnings.warn(f"damaged, and explained again: {', '.join(named[:5])}{more}", UserWarning, stacklevel=2)
         done = {part: self.corpus.facts(part) for part in there if part not in damaged}
-        with self._progress(done):
+        with self._progress(done) as self.progress:
             self._compute(self._missing_parts(done, max(there, default=-1)), self._write_rows)
             if self.source.changed():
                 raise InputError(
@@ -286,19 +285,14 @@ class _Run:
             for status, number in counts(made).items():
                 result[status] = result.get(status, 0) + number
 
-        with self._progress(facts):
+        with self._progress(facts) as self.progress:
             if failing:
                 self._compute(self._failed_rows(failing), replace)
         return result
 
-    @contextmanager
-    def _progress(self, parts: dict[int, dict[str, Any]]) -> Iterator[None]:
+    def _progress(self, parts: dict[int, dict[str, Any]]) -> "closing[Progress]":
         done = sum(facts["rows"] for facts in parts.values())
-        self.progress = Progress(self.folder, self.source, done, self.settings["limit"], self.shown)
-        try:
-            yield
-        finally:
-            self.progress.close()
+        return closing(Progress(self.folder, self.source, done, self.settings["limit"], self.shown))
 
     # the manifest
 
@@ -412,12 +406,7 @@ class _Run:
 
 
 def differences(before: Any, now: Any, name: str = "") -> list[str]:
-    """Return how plain data differ, in words.
-
-    Example:
-        >>> differences({"options": {"queries": 200, "seed": 0}}, {"options": {"queries": 50, "seed": 0}})
-        ['options queries was 200, is 50']
-    """
+    """Return how plain data differ, in words."""
     if name == "source":
         before, now = _content(before), _content(now)
     if isinstance(before, dict) and isinstance(now, dict):

@@ -102,12 +102,7 @@ class Known(NamedTuple):
     mean: float
 
     def explained_by(self, parts: Sequence["Known"]) -> bool:
-        """Return whether a part of a phrase does alone what the phrase does.
-
-        Example:
-            >>> Known(10, 4.5).explained_by([Known(200, 4.0)]), Known(10, -1.0).explained_by([Known(200, 0.5)])
-            (True, False)
-        """
+        """Return whether a part of a phrase does alone what the phrase does."""
         return any(
             part.mean * self.mean > 0
             and abs(part.mean) >= (_PART if part.texts >= _MORE * self.texts else _SAME) * abs(self.mean)

@@ -108,12 +108,7 @@ class Columns(NamedTuple):
 
 
 def source_of(source: Any, text_column: str = "text", split: str | None = None) -> Source:
-    """Return the source that a user names.
-
-    Example:
-        >>> list(source_of(["good", "bad"]).records(1, ["text"]))
-        [{'text': 'bad'}]
-    """
+    """Return the source that a user names."""
     if not isinstance(source, str | Path):
         if not isinstance(source, Iterable):
             raise InputError(f"a source must be a path, hf:NAME or an iterable of texts; got {type(source).__name__}")
@@ -131,10 +126,6 @@ def rows_of(source: Source, columns: Columns, first: int = 0, limit: int | None 
 
     A row without a text, or one that cannot be read, has an error; only where the very first row lacks a column the column must
     have a wrong name.
-
-    Example:
-        >>> [row.text for row in rows_of(source_of([{"review": "good"}]), Columns("review"))]
-        ['good']
     """
     stop = None if limit is None else max(limit - first, 0)
     for number, record in enumerate(islice(source.records(first, columns.names), stop), first):
@@ -169,12 +160,7 @@ def _text_of(text: Any, column: str) -> tuple[Any, str | None]:
 
 
 def digest(rows: Iterable[SourceRow]) -> str:
-    """Return a digest of numbers, ids and texts, and of the columns that are kept.
-
-    Example:
-        >>> digest([SourceRow(0, "a", "good", {})]) == digest([SourceRow(0, "a", "bad", {})])
-        False
-    """
+    """Return a digest of numbers, ids and texts, and of the columns that are kept."""
     hashed = blake2b(digest_size=16)
     for row in rows:
         content = repr((row.number, row.id, row.text, sorted(row.given.items()), row.error is None))

@@ -132,8 +132,7 @@ class _Rows:
         self._run(queries.TABLES)
         for length in self._lengths:
             for texts in self._chunks():
-                occurrences = queries.occurrences(texts, length, frequent=True)
-                self._run(f"INSERT INTO partial {queries.summed(queries.observations(occurrences))}")
+                self._run(f"INSERT INTO partial {queries.summed(texts, length)}")
                 if length == 0:
                     self._run(queries.split_words(texts))
             self._run(queries.frequent(length, least))

@@ -139,12 +139,7 @@ class Selection:
 
 
 def _parts_of(key: str, pieces: Sequence[str]) -> dict[str, list[str]]:
-    """Return the shorter phrases and words of a phrase, or the pieces of a word, each with the rest of the whole.
-
-    Example:
-        >>> _parts_of("in\\x1fmy", ())
-        {'in': ['my'], 'my': ['in']}
-    """
+    """Return the shorter phrases and words of a phrase, or the pieces of a word, each with the rest of the whole."""
     if kind_of(key) != "phrase":
         return {piece: [other for other in pieces if other != piece] for piece in pieces}
     words = key.split(BETWEEN)

@@ -41,12 +41,7 @@ def arrow() -> Any:
 
 
 def schema(keep: Sequence[str] = ()) -> Any:
-    """Return the columns of the table as a pyarrow schema.
-
-    Example:
-        >>> schema(["gold"]).names[:6]
-        ['number', 'id', 'status', 'error', 'text', 'given_gold']
-    """
+    """Return the columns of the table as a pyarrow schema."""
     pa = arrow()
     floats, integers, strings = pa.list_(pa.float32()), pa.list_(pa.int32()), pa.list_(pa.string())
     columns = [
@@ -115,12 +110,7 @@ def word_columns(e: Explanation) -> dict[str, Any]:
 
 
 def phrase_column(length: int) -> str:
-    """Return the column with the effects of phrases of some words: entry i is the phrase that begins with word i.
-
-    Example:
-        >>> phrase_column(2), phrase_column(1)
-        ('phrase_effects_2', 'word_effects')
-    """
+    """Return the column with the effects of phrases of some words: entry i is the phrase that begins with word i."""
     return "word_effects" if length == 1 else f"phrase_effects_{length}"
 
 
@@ -149,12 +139,7 @@ def _removed_together(e: Explanation, runs: Any) -> Any:
 
 
 def table(rows: Sequence[Mapping[str, Any]], keep: Sequence[str] = ()) -> Any:
-    """Return rows as a pyarrow table; a column that a row lacks is null.
-
-    Example:
-        >>> table([failed_row(SourceRow(0, "a", "", {}), "no word")]).column("error").to_pylist()
-        ['no word']
-    """
+    """Return rows as a pyarrow table; a column that a row lacks is null."""
     pa, columns = arrow(), schema(keep)
     arrays = []
     for field in columns:

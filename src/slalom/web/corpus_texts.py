@@ -93,7 +93,7 @@ class Texts:
                 with_effect = f"SELECT *, NULL::DOUBLE AS effect FROM ({texts})"
                 if keys:
                     places = " UNION ALL ".join(
-                        f"SELECT number, effect FROM ({occurrences(texts, length, '0 AS cell')} AND key = $key{i})"
+                        f"SELECT number, effect FROM ({occurrences(texts, length)} AND key = $key{i})"
                         for i, (length, _) in enumerate(keys)
                     )
                     effects = f"SELECT number, avg(effect) AS effect FROM ({places}) GROUP BY number"
