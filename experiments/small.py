@@ -1,6 +1,6 @@
-"""slalom in one file: sample, ask, fit, predict, and give Shapley values, with numpy and one optimiser of scipy.
+"""slalom in one file: sample, ask, fit, predict, and give Shapley values, with numpy and scipy's linear algebra.
 
-    python experiments/small.py "A slow, beautiful film; only the ending is a disappointment."
+    python -m experiments.small "A slow, beautiful film; only the ending is a disappointment."
 
 The surrogate of the model's score F(c), where c tells which words are kept:
 
@@ -10,7 +10,8 @@ The surrogate of the model's score F(c), where c tells which words are kept:
     s_i     importance: how much of the attention it draws
     kappa   competition: 1 averages the values (the SLALOM of arXiv 2405.13536), 0 adds them (a linear model)
     g       a link that saturates: z near its centre, bounded far from it
-    residual  a Gaussian process: word orders, pairs, shifts, whatever the formula cannot say
+    residual  a Gaussian process of two small kernels, for what the formula cannot say: words that act together, and
+              words that move to another place because others before them are gone
 
 Read it from top to bottom; each step is one function, `explain` is the whole.
 """
@@ -21,15 +22,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]  # (rows, words): which words are kept
 Model = Callable[[list[str]], Floats]  # texts -> one score each, for example log odds
 
-VALUE_WIDTHS = (1.0, 3.0, 8.0)  # prior standard deviations of u to choose from, in spreads of the scores
-IMPORTANCE_WIDTH = 1.5  # prior standard deviation of s: a factor of 4.5 between words is ordinary
+STEPS = 14  # of the fit; it mostly settles after eight
+FORGET = 0.3  # share of all (weighted) words by which two texts differ when their residuals have a correlation of 1/e
+KNOTS, REACH, FURTHEST = 24, 1.5, 40  # places of the text; words after which a shift is another one; and has no effect
 
 
 # --8<-- [start:sample]
@@ -37,13 +38,7 @@ IMPORTANCE_WIDTH = 1.5  # prior standard deviation of s: a factor of 4.5 between
 
 
 def sample(n: int, queries: int, rng: np.random.Generator) -> Masks:
-    """Return distinct rows: the whole text, no word, words alone, deletions near the text, and subsets of all sizes.
-
-    Args:
-        n: Number of words.
-        queries: Largest number of rows.
-        rng: Random generator.
-    """
+    """Return distinct rows: the whole text, no word, words alone, deletions near the text, and subsets of all sizes."""
     rows = [np.ones(n, bool), np.zeros(n, bool)]
     alone = np.eye(n, dtype=bool)[rng.permutation(n)[: queries // 4]]
     rows += [*alone, *~np.eye(n, dtype=bool)[rng.permutation(n)[: queries // 5]]]
@@ -73,161 +68,93 @@ def ask(model: Model, words: list[str], masks: Masks) -> Floats:
 
 
 # --8<-- [end:ask]
-# 3. Fit: first the formula, then a Gaussian process on what it leaves.
+# 3. The surrogate: the formula, and a Gaussian process for what it leaves.
 
 
 # --8<-- [start:formula]
 @dataclass(frozen=True)
 class Competition:
-    """F(c) = g(b + sum_i c_i u_i share_i(c)^kappa).
+    """F(c) = g(b + sum_i c_i u_i share_i(c)^kappa)."""
 
-    Attributes:
-        values: What each word says alone (n,).
-        importances: Logarithm of its weight (n,).
-        kappa: Competition between 0 (values add up) and 1 (values are averaged).
-        bias: Score of the empty text, before the link.
-        limit: How far the score can move from the centre of the link.
-        centre: Centre of the link.
-    """
+    values: Floats  # what each word says alone (n,)
+    importances: Floats  # logarithm of its weight (n,)
+    kappa: float  # competition, between 0 (values add up) and 1 (values are averaged)
+    bias: float  # score of the empty text, before the link
+    limit: float  # how far the score can move
+    centre: float  # from here
 
-    values: Floats
-    importances: Floats
-    kappa: float
-    bias: float
-    limit: float
-    centre: float
-
-    def predict(self, masks: Masks) -> Floats:
-        """Return the predicted scores (rows,)."""
+    def evidence(self, kept: Floats) -> Floats:
+        """Return the sum over the words, for how often each is kept (rows, n)."""
         weights = np.exp(self.importances)
-        total = np.maximum(masks @ weights, 1e-300)  # of the empty text: its sum is 0 as well
-        z = self.bias + (masks @ (self.values * weights**self.kappa)) / total**self.kappa
+        total = np.maximum(kept @ weights, 1e-300)  # of the empty text: its sum is 0 as well
+        return (kept @ (self.values * weights**self.kappa)) / total**self.kappa
+
+    def predict(self, kept: Floats | Masks) -> Floats:
+        """Return the predicted scores (rows,)."""
+        z = self.bias + self.evidence(np.asarray(kept, dtype=float))
         return self.centre + self.limit * np.tanh((z - self.centre) / self.limit)
 
 
 # --8<-- [end:formula]
-def fit_competition(masks: Masks, scores: Floats, kinds: NDArray[np.int64], width: float) -> Competition:
-    """Return the most probable parameters, by L-BFGS with exact gradients; equal words share theirs.
-
-    Args:
-        masks: Kept words (rows, n).
-        scores: What the model said (rows,).
-        kinds: Number of the distinct word of each place (n,).
-        width: Prior standard deviation of the values, in spreads of the scores.
-    """
-    kept, size = masks.astype(float), kinds.max() + 1
-    spread = scores.std() + 1e-9
-    reach, noise = np.abs(scores).max() + spread, 0.05 * spread**2
-    importance = np.where(masks.all(axis=1), 10.0, 1.0)  # of each row: the whole text is what is explained
-
-    def unpack(x: Floats) -> Competition:
-        u, s, (bias, kappa, limit, centre) = x[:size], x[size : 2 * size], x[2 * size :]
-        return Competition(u[kinds], s[kinds], 1 / (1 + np.exp(-kappa)), bias, reach * np.logaddexp(0, limit), centre)
-
-    def loss(x: Floats) -> tuple[float, Floats]:
-        f = unpack(x)
-        weights = np.exp(f.importances)
-        total = np.maximum(kept @ weights, 1e-300)
-        terms = kept * (f.values * weights**f.kappa) / (total**f.kappa)[:, None]  # of each word in each row
-        mean = terms.sum(axis=1)
-        t = np.tanh((f.bias + mean - f.centre) / f.limit)
-        error = (f.centre + f.limit * t - scores) * importance / noise
-        slope = error * (1 - t**2)  # derivative by z
-        shares = kept * weights / total[:, None]
-        by_value = slope @ (kept * weights**f.kappa / (total**f.kappa)[:, None])
-        by_importance = f.kappa * (slope @ (terms - mean[:, None] * shares))
-        by_kappa = slope @ (terms @ f.importances - mean * np.log(total)) * f.kappa * (1 - f.kappa)
-        z = (f.bias + mean - f.centre) / f.limit
-        by_limit = error @ (t - z * (1 - t**2)) * reach / (1 + np.exp(-x[-2]))
-        gradient = np.concatenate([
-            np.bincount(kinds, by_value, size) + x[:size] / (width * spread) ** 2,
-            np.bincount(kinds, by_importance, size) + x[size : 2 * size] / IMPORTANCE_WIDTH**2,
-            [slope.sum(), by_kappa, by_limit, (error * t**2).sum()],
-        ])  # fmt: skip
-        prior = (x[:size] ** 2).sum() / (width * spread) ** 2 + (x[size : 2 * size] ** 2).sum() / IMPORTANCE_WIDTH**2
-        gradient[-4:] += 0.01 * x[-4:]
-        squares = ((f.centre + f.limit * t - scores) ** 2 * importance).sum() / noise
-        return 0.5 * (squares + prior + 0.01 * (x[-4:] ** 2).sum()), gradient
-
-    start = np.concatenate([np.zeros(2 * size), [scores.mean(), 0.0, 1.5, 0.0]])
-    return unpack(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 400}).x)
+def slopes(f: Competition, kept: Floats) -> Floats:
+    """Return the derivatives of the predictions (rows, 2 n + 4): by u, s, bias, logit of kappa, centre and log of the limit."""
+    weights = np.exp(f.importances)
+    total = np.maximum(kept @ weights, 1e-300)
+    by_value = kept * weights**f.kappa / total[:, None] ** f.kappa
+    evidence = by_value @ f.values
+    by_importance = f.kappa * (by_value * f.values - kept * weights * (evidence / total)[:, None])
+    by_kappa = (by_value @ (f.values * f.importances) - evidence * np.log(total)) * f.kappa * (1 - f.kappa)
+    x = (f.bias + evidence - f.centre) / f.limit
+    bound = np.tanh(x)
+    link = 1 - bound**2
+    others = [link, link * by_kappa, bound**2, f.limit * (bound - x * link)]
+    return np.column_stack([link[:, None] * by_value, link[:, None] * by_importance, *others])
 
 
 # --8<-- [start:residual]
-def kernels(a: Masks, b: Masks, weights: Floats) -> list[Floats]:
-    """Return three matrices (rows of a, rows of b) of which a covariance is made.
+def shifts(masks: Masks, matter: Floats) -> Floats:
+    """Return features (rows, q) whose products are the covariance of effects of place.
 
-    Distance of the kept words (by what they matter), common removed words, and how full both texts are.
+    A knot is a place in the text. That r words before it are missing has an effect h(r), which begins at h(0) = 0 and forgets
+    where it was after a few words; its variance is in proportion to how much the words around the knot matter.
     """
+    n = masks.shape[1]
+    knots = np.unique(np.linspace(1, max(n - 1, 1), min(KNOTS, max(n - 1, 1))).round().astype(int))
+    around = np.array([matter[max(knot - 2, 0) : knot + 3].mean() for knot in knots])
+    r = np.arange(1, FURTHEST + 1) / REACH
+    variances, basis = np.linalg.eigh(np.exp(-np.abs(r[:, None] - r)) - np.exp(-(r[:, None] + r)))
+    main = variances > 0.01 * variances[-1]
+    nothing = np.zeros((1, main.sum()))
+    by_number = np.concatenate([nothing, basis[:, main] * np.sqrt(variances[main]), nothing])
+    missing = np.cumsum(~masks, axis=1)[:, knots - 1]
+    features = by_number[np.minimum(missing, FURTHEST + 1)] * np.sqrt(around / around.sum())[:, None]
+    return features.reshape(len(masks), len(knots) * by_number.shape[1])
+
+
+def kernels(a: Masks, b: Masks, matter: Floats) -> list[Floats]:
+    """Return the covariances (rows of a, rows of b) of the residual: of parts with nearly the same words, and of places."""
     x, y = a.astype(float), b.astype(float)
-    distance = (x * weights) @ (1 - y).T + ((1 - x) * weights) @ y.T
-    common = ((1 - x) * weights) @ (1 - y).T
-    return [distance / weights.sum(), common / weights.mean(), np.log(np.outer(x.mean(axis=1) + 1e-6, y.mean(axis=1) + 1e-6))]
-
-
-def covariance(h: Floats, parts: list[Floats]) -> Floats:
-    """Return the covariance of residuals: similar texts have similar ones; changes fade as the text gets shorter."""
-    e, (distance, common, fullness) = np.exp(h), parts
-    return e[0] * np.exp(-distance / e[1]) + e[2] * common * np.exp(e[3] * fullness)
+    differ = ((x * matter) @ (1 - y).T + ((1 - x) * matter) @ y.T) / matter.sum()  # from 0 to 1
+    return [np.exp(-differ / FORGET), shifts(a, matter) @ shifts(b, matter).T]
 
 
 # --8<-- [end:residual]
-@dataclass(frozen=True)
-class Residual:
-    """A Gaussian process through what the formula leaves; its hyper-parameters maximise the marginal likelihood."""
-
-    masks: Masks
-    weights: Floats
-    hyper: Floats
-    alpha: Floats
-    scale: float
-
-    def predict(self, masks: Masks) -> Floats:
-        """Return the expected residuals (rows,)."""
-        return self.scale * (covariance(self.hyper, kernels(masks, self.masks, self.weights)) @ self.alpha)
-
-
-def fit_residual(masks: Masks, residuals: Floats, weights: Floats) -> Residual:
-    """Fit the Gaussian process.
-
-    Args:
-        masks: Kept words (rows, n).
-        residuals: Score minus the formula's prediction (rows,).
-        weights: How much each word matters (n,).
-    """
-    scale = residuals.std() + 1e-9
-    y, parts = residuals / scale, kernels(masks, masks, weights)
-    removed = np.minimum((~masks).sum(axis=1), 20) / 20  # the whole text is met best
-
-    def solved(h: Floats) -> tuple[float, Floats]:
-        matrix = covariance(h, parts) + np.diag(np.exp(h[4]) * (0.05 + removed))
-        try:
-            factor = cho_factor(matrix + 1e-6 * np.eye(len(y)), lower=True)
-        except np.linalg.LinAlgError:
-            return 1e10, np.zeros(len(y))
-        alpha = cho_solve(factor, y)
-        return 0.5 * y @ alpha + np.log(np.diag(factor[0])).sum() + 0.05 * (h**2).sum(), alpha
-
-    start = np.log([0.5, 0.3, 0.05, 3.0, 0.3])
-    hyper = minimize(lambda h: solved(h)[0], start, method="L-BFGS-B", bounds=[(-7, 4)] * 5, options={"maxiter": 25}).x
-    return Residual(masks, weights, hyper, solved(hyper)[1], scale)
-
-
 # --8<-- [start:explanation]
-# 4. Predict and attribute.
-
-
 @dataclass(frozen=True)
 class Explanation:
     """What the model relies on in one text."""
 
     words: list[str]
     formula: Competition
-    residual: Residual
+    rows: Masks  # that were asked
+    matter: Floats  # how much each word matters to the residual
+    variances: Floats  # of the two kernels
+    weights: Floats  # of each row in the residual
 
     def predict(self, masks: Masks) -> Floats:
         """Return the score that the model would give to parts of the text (rows,)."""
-        return self.formula.predict(masks) + self.residual.predict(masks)
+        parts = zip(self.variances, kernels(masks, self.rows, self.matter), strict=True)
+        return self.formula.predict(masks) + sum(variance * kernel for variance, kernel in parts) @ self.weights
 
     def removal(self) -> Floats:
         """Return how much the predicted score falls when one word is removed (n,)."""
@@ -251,27 +178,108 @@ class Explanation:
 
 
 # --8<-- [end:explanation]
-def fit(words: list[str], masks: Masks, scores: Floats, seed: int = 0) -> Explanation:
-    """Fit formula and residual; the width of the prior is the one that predicts a held-out seventh best."""
+# --8<-- [start:fit]
+# 4. Fit: parameters and variances in turn, in one evidence.
+
+
+class Fit:
+    """Formula and residual as they are fitted.
+
+    In each step the formula is replaced by its tangent. Scores are then a sum of Gaussian parts: values, importances, the other
+    parameters, the two kernels, and noise that grows with the number of removed words. Their covariance tells where to move the
+    parameters, and their evidence which variances are likelier (one step of average information).
+    """
+
+    def __init__(self, kinds: NDArray[np.int64], masks: Masks, scores: Floats) -> None:
+        self.kinds, self.masks, self.scores, self.size = kinds, masks, scores, int(kinds.max()) + 1
+        self.counts = masks @ np.eye(self.size)[kinds]  # how often each distinct word is kept
+        self.spread, middle = scores.std() + 1e-9, scores.mean()
+        limit = 2 * np.abs(scores - middle).max() + 1e-9
+        self.start = np.concatenate([np.zeros(2 * self.size), [middle, -1.0, middle, np.log(limit)]])
+        self.theta, self.matter = self.start, np.ones(len(kinds))
+        gone = np.minimum((~masks).sum(axis=1), 20) / 20
+        self.noise = np.where(gone == 0, 1e-3, 0.02 + 0.98 * gone)  # the whole text is met best
+        self.kernels = kernels(masks, masks, self.matter)
+        self.log_variances = np.log(self.expected(0.05, 0.1))
+
+    def expected(self, kernel: float, noise: float) -> Floats:
+        """Return variances of values, importances, the two kernels and noise; these three as shares of that of the scores."""
+        sizes = [max(float(np.trace(part)) / len(self.scores), 1e-12) for part in self.kernels]
+        shares = np.array([9.0, *(kernel / size for size in sizes), noise])
+        return np.insert(shares * self.spread**2, 1, 1.5**2)  # importances have a scale of their own
+
+    def formula(self, theta: Floats, of: NDArray[np.int64] | slice = slice(None)) -> Competition:
+        """Return the formula with some parameters, for the distinct words or for words of the given kinds."""
+        values, importances, (bias, logit, centre, log_limit) = np.split(theta, [self.size, 2 * self.size])
+        return Competition(values[of], importances[of], 1 / (1 + np.exp(-logit)), bias, np.exp(log_limit), centre)
+
+    def residual_covariance(self) -> Floats:
+        """Return the covariance (rows, rows) of what the formula leaves."""
+        both = zip(np.exp(self.log_variances[2:4]), self.kernels, strict=True)
+        return sum(v * part for v, part in both) + np.diag(np.exp(self.log_variances[4]) * self.noise + 1e-8 * self.spread**2)
+
+    def step(self) -> None:
+        """Move the parameters and the variances."""
+        f, s = self.formula(self.theta), self.size
+        variances, by = np.exp(self.log_variances), slopes(f, self.counts)
+        prior = np.concatenate([np.repeat(variances[:2], s), [9 * self.spread**2, 1.5**2, self.spread**2, 1.0]])
+        residual = self.residual_covariance()
+        factor = cho_factor(residual + (by * prior) @ by.T, lower=True)
+        pull = cho_solve(factor, self.scores - f.predict(self.counts) + by @ (self.theta - self.start))
+        self.theta = self.damped(self.start + prior * (by.T @ pull), prior, residual)
+        inverse = cho_solve(factor, np.eye(len(pull)))
+        parts = [by[:, :s] @ by[:, :s].T, by[:, s : 2 * s] @ by[:, s : 2 * s].T, *self.kernels, np.diag(self.noise)]
+        moved = variances * np.stack([part @ pull for part in parts], axis=1)
+        trace = variances * np.array([np.vdot(inverse, part) for part in parts])
+        certain = 1 / np.array([1.0, 0.5, 6.0, 6.0, 6.0])  # of the log variances before any score is known
+        slope = 0.5 * (pull @ moved - trace) - certain * (self.log_variances - np.log(self.expected(0.03, 0.03)))
+        bend = 0.5 * moved.T @ inverse @ moved + np.diag(certain + 0.25 * np.minimum(trace, 4.0))
+        self.log_variances = self.log_variances + np.clip(np.linalg.solve(bend, slope), -1.5, 1.5)
+        self.log_variances[4] = max(self.log_variances[4], np.log(0.003 * self.spread**2))
+
+    def damped(self, goal: Floats, prior: Floats, residual: Floats) -> Floats:
+        """Return the parameters on the way to a goal: as far as the tangent holds, and the posterior is higher there."""
+        factor, way = np.linalg.cholesky(residual), goal - self.theta
+
+        def cost(theta: Floats) -> float:
+            left = solve_triangular(factor, self.scores - self.formula(theta).predict(self.counts), lower=True)
+            return float(left @ left + ((theta - self.start) ** 2 / prior).sum())
+
+        furthest = np.abs(way[self.size : 2 * self.size]).max(), *np.abs(way[[-3, -1]])
+        share = min(1.0, *(most / max(size, 1e-9) for most, size in zip((2.0, 1.5, 1.0), furthest, strict=True)))
+        now = cost(self.theta)
+        for trial in share * 0.4 ** np.arange(6):
+            if cost(self.theta + trial * way) < now:
+                return self.theta + trial * way
+        return self.theta
+
+    def weigh(self) -> None:
+        """Let words that matter to the formula matter to the residual."""
+        f, whole = self.formula(self.theta), np.bincount(self.kinds).astype(float)
+        effects = np.abs(f.evidence(whole[None]) - f.evidence(whole - np.eye(self.size)))[self.kinds]
+        self.matter = 0.3 + effects / (effects.mean() + 1e-12)
+        self.kernels = kernels(self.masks, self.masks, self.matter)
+
+
+def fit(words: list[str], masks: Masks, scores: Floats) -> Explanation:
+    """Fit the surrogate to the scores of parts of a text; equal words share value and importance."""
     kinds = np.unique([word.lower() for word in words], return_inverse=True)[1]
-    held = (np.random.default_rng(seed).random(len(masks)) < 0.15) & ~masks.all(axis=1)
-
-    def error(width: float) -> float:
-        predicted = fit_competition(masks[~held], scores[~held], kinds, width).predict(masks[held])
-        return float(((predicted - scores[held]) ** 2).mean())
-
-    width = min(VALUE_WIDTHS, key=error) if held.any() else VALUE_WIDTHS[0]
-    formula = fit_competition(masks, scores, kinds, width)
-    matter = np.exp(formula.importances) * np.abs(formula.values)
-    residual = fit_residual(masks, scores - formula.predict(masks), matter / (matter.mean() + 1e-12) + 0.3)
-    return Explanation(words, formula, residual)
+    search = Fit(kinds, masks, scores)
+    for step in range(STEPS):
+        if step in (2, 5):
+            search.weigh()
+        search.step()
+    formula = search.formula(search.theta, kinds)
+    weights = np.linalg.solve(search.residual_covariance(), scores - formula.predict(masks))
+    return Explanation(words, formula, masks, search.matter, np.exp(search.log_variances[2:4]), weights)
 
 
+# --8<-- [end:fit]
 def explain(model: Model, text: str, queries: int = 300, seed: int = 0) -> Explanation:
     """Explain one text: sample, ask, fit."""
     words = text.split()
     masks = sample(len(words), queries, np.random.default_rng(seed))
-    return fit(words, masks, ask(model, words, masks), seed)
+    return fit(words, masks, ask(model, words, masks))
 
 
 def main() -> None:

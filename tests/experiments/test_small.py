@@ -56,21 +56,35 @@ def test_the_formula_is_what_it_says():
             assert f.predict(mask[None])[0] == pytest.approx(0.1 + 5 * np.tanh((z - 0.1) / 5))
 
 
+def test_slopes_are_those_of_the_predictions():
+    rng = np.random.default_rng(0)
+    kept, theta = rng.integers(0, 3, (6, 3)).astype(float), rng.normal(size=10)
+
+    def formula(x):
+        return small.Competition(x[:3], x[3:6], 1 / (1 + np.exp(-x[7])), x[6], np.exp(x[9]), x[8])
+
+    steps = 1e-6 * np.eye(10)
+    slopes = [(formula(theta + h).predict(kept) - formula(theta - h).predict(kept)) / 2e-6 for h in steps]
+    np.testing.assert_allclose(small.slopes(formula(theta), kept), np.transpose(slopes), atol=1e-7)
+
+
 def test_planted_parameters_are_found_again():
     rng = np.random.default_rng(0)
     truth = small.Competition(rng.normal(size=10), rng.normal(size=10), 0.6, bias=0.2, limit=50.0, centre=0.0)
     masks = small.sample(10, 400, rng)
-    fitted = small.fit_competition(masks, truth.predict(masks), np.arange(10), width=3.0)
-    assert fitted.kappa == pytest.approx(0.6, abs=0.1)
-    assert np.corrcoef(fitted.values, truth.values)[0, 1] > 0.99
-    assert np.corrcoef(fitted.importances, truth.importances)[0, 1] > 0.95
+    e = small.fit(list("abcdefghij"), masks, truth.predict(masks))
+    assert e.formula.kappa == pytest.approx(0.6, abs=0.1)
+    assert np.corrcoef(e.formula.values, truth.values)[0, 1] > 0.99
+    assert np.corrcoef(e.formula.importances, truth.importances)[0, 1] > 0.95
+    others = rng.random((200, 10)) < 0.5
+    np.testing.assert_allclose(e.predict(others), truth.predict(others), atol=0.05 * truth.predict(others).std())
 
 
 def test_shapley_values_are_those_of_all_orders():
     words = ["a", "b", "c"]
     formula = small.Competition(np.array([1.0, -2.0, 0.5]), np.array([0.3, 0.0, -0.5]), 0.5, 0.1, 4.0, 0.0)
     masks = small.sample(3, 8, np.random.default_rng(0))
-    e = small.Explanation(words, formula, small.fit_residual(masks, np.sin(np.arange(8.0)), np.ones(3)))
+    e = small.Explanation(words, formula, masks, np.ones(3), np.array([0.5, 0.2]), np.sin(np.arange(8.0)))
     exact = np.zeros(3)
     for order in permutations(range(3)):
         rows = np.array([[i in order[:k] for i in range(3)] for k in range(4)])
