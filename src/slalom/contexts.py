@@ -15,9 +15,9 @@ from slalom.errors import InputError, require
 from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
 from slalom.methods.surrogate import FEW_UNITS, JOINT_OF_FEW
-from slalom.models import Estimate, Prices, prices_of
+from slalom.models import Estimate, Prices
 from slalom.models.continuation import ANSWER, Continuation, LanguageModel, prompt_tokens
-from slalom.models.costs import Spending, check_max_cost
+from slalom.models.costs import Spending
 from slalom.models.prompts import messages
 from slalom.models.sources import CHAT, PLAIN, Prompt, SourceReading, Sources, SourceTemplate
 from slalom.result import Answer, Explanation, Flip
@@ -88,8 +88,7 @@ class ContextExplainer:
         if template is not None and self.sources.turns:
             raise InputError("a chat is its own prompt; leave template= out, or pass the sources as a list of strings")
         self.language_model = language_model_of(model, tokenizer, device, chat_options, trust_remote_code)
-        table = prices_of(prices, self.language_model.name)
-        self.spending = Spending(self.language_model, table, check_max_cost(max_cost, table))
+        self.spending = Spending(self.language_model, prices, max_cost)
         chats = self.language_model.chats
         if not chats and (self.sources.turns or (template is not None and not isinstance(template, (str, SourceTemplate)))):
             raise InputError(f"{self.language_model.name} has no chat template; pass strings, and template= as a string")

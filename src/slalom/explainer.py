@@ -13,8 +13,8 @@ from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError
 from slalom.methods import Method
 from slalom.methods import method as find_method
-from slalom.models import Decision, Engine, Estimate, Model, Output, Prices, Queries, Target, model_of, prices_of
-from slalom.models.costs import Spending, check_max_cost
+from slalom.models import Decision, Engine, Estimate, Model, Output, Prices, Queries, Target, model_of
+from slalom.models.costs import Spending
 from slalom.pipeline import CELLS, Options, Pipeline, Step, refine
 from slalom.result import Explanation, Explanations, Failure, Flip, presence
 from slalom.result.flip import Masks, Reply, Rule, confirm
@@ -171,8 +171,7 @@ class Explainer:
             trust_remote_code=trust_remote_code,
         )  # fmt: skip
         self.engine = Engine(self.model, cache, identity, progress)
-        table = prices_of(prices, self.model.name)
-        self.engine.spending = Spending(self.model, table, check_max_cost(max_cost, table))
+        self.engine.spending = Spending(self.model, prices, max_cost)
         self.pipeline = Pipeline(self.model, self.engine)
 
     @overload

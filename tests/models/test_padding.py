@@ -40,7 +40,7 @@ def test_padded_batches_give_the_answers_of_batches_of_one_length(name, own):
     padded, few = _answers(model, 200)
     assert len(few) < len(many) / 2
     np.testing.assert_allclose(padded.outputs, plain.outputs, atol=2e-6)
-    assert padded.tokens == plain.tokens
+    assert padded.lengths == plain.lengths
     assert network.config.pad_token_id == own
 
 

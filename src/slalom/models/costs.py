@@ -82,17 +82,6 @@ def prices_of(given: object, model: str) -> Prices | None:
     return Prices(*map(float, numbers))
 
 
-def check_max_cost(max_cost: object, prices: Prices | None) -> float | None:
-    """Return a limit as a number."""
-    if max_cost is None:
-        return None
-    if not _is_price(max_cost) or not max_cost:
-        raise InputError(f"max_cost must be a number above 0, in the currency of the prices; got {max_cost!r}")
-    if prices is None:
-        raise InputError('max_cost needs prices, such as prices={"input": 0.15, "output": 0.60} dollars per million tokens')
-    return float(max_cost)  # type: ignore[arg-type]
-
-
 class Estimate(NamedTuple):
     """What an explanation will ask, before anything is asked.
 
@@ -136,12 +125,16 @@ class Spending:
 
     Args:
         model: The model; its `usage` is what counts, where it has one, else what was estimated.
-        prices: Prices of its tokens; None: nothing is counted.
+        prices: Prices of its tokens, as `prices_of` takes them; None: nothing is counted.
         max_cost: The limit; None: there is none.
     """
 
-    def __init__(self, model: Any, prices: Prices | None = None, max_cost: float | None = None) -> None:
-        self.model, self.prices, self.max_cost = model, prices, max_cost
+    def __init__(self, model: Any, prices: object = None, max_cost: float | None = None) -> None:
+        self.model, self.prices, self.max_cost = model, prices_of(prices, model.name), max_cost
+        if max_cost is not None and (not _is_price(max_cost) or not max_cost):
+            raise InputError(f"max_cost must be a number above 0, in the currency of the prices; got {max_cost!r}")
+        if max_cost is not None and self.prices is None:
+            raise InputError('max_cost needs prices, such as prices={"input": 0.15, "output": 0.60} dollars per million tokens')
         self._before, self._estimated = model.usage, 0.0
 
     @property

@@ -63,6 +63,8 @@ def built_together(batches: Iterator[Batch]) -> Iterator[Batch]:
 def length_ranges(rows: Mapping[int, int], overhead: int) -> list[list[int]]:
     """Return lengths in ranges, one per batch, so that padding and the overhead of the batches together are least.
 
+    A range costs its overhead, and its largest length for each of its inputs.
+
     Example:
         >>> length_ranges({5: 10, 6: 10, 90: 10}, 100)
         [[5, 6], [90]]
@@ -70,28 +72,17 @@ def length_ranges(rows: Mapping[int, int], overhead: int) -> list[list[int]]:
     lengths = sorted(rows)
     if not overhead:
         return [[length] for length in lengths]
-    ranges, _ = cheapest_ranges(np.array(lengths), np.array([rows[length] for length in lengths]), overhead)
-    return [lengths[begin:end] for begin, end in ranges]
-
-
-def cheapest_ranges(
-    lengths: NDArray[np.int64], counts: NDArray[np.int64], overhead: float
-) -> tuple[list[tuple[int, int]], float]:
-    """Return ranges of lengths, as places from begin to end, that cost least, and their cost.
-
-    A range costs its overhead, and its largest length for each of its inputs.
-    """
-    counted = np.concatenate([[0], np.cumsum(counts)])
+    counted = np.cumsum([0, *(rows[length] for length in lengths)])
     least, begin = np.zeros(len(counted)), np.zeros(len(counted), dtype=np.int64)
     for end in range(1, len(counted)):  # least[end]: of the first `end` lengths, the last of which closes a range
         costs = least[:end] + overhead + (counted[end] - counted[:end]) * lengths[end - 1]
         begin[end] = costs.argmin()
         least[end] = costs[begin[end]]
-    ranges, end = list[tuple[int, int]](), len(lengths)
+    ranges, end = list[list[int]](), len(lengths)
     while end:
-        ranges.append((int(begin[end]), end))
+        ranges.append(lengths[begin[end] : end])
         end = int(begin[end])
-    return ranges[::-1], float(least[-1])
+    return ranges[::-1]
 
 
 def padded(inputs: NDArray[Any], length: int) -> NDArray[Any]:

@@ -34,16 +34,6 @@ class Answers(NamedTuple):
     outputs: Floats
     lengths: Mapping[bytes, int]
 
-    @property
-    def inputs(self) -> int:
-        """Number of different inputs."""
-        return len(self.lengths)
-
-    @property
-    def tokens(self) -> int:
-        """Their tokens."""
-        return sum(self.lengths.values())
-
     @staticmethod
     def joined(parts: "Sequence[Answers]") -> "Answers":
         """Return the answers to parts of the queries about one text as one."""

@@ -352,23 +352,23 @@ def is_number(part: object) -> bool:
 
 def server_address(base_url: str | None) -> tuple[str, str]:
     """Return the address of a server (default: OPENAI_BASE_URL, else OpenAI), and its name: the same without a scheme."""
-    url = base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL
-    advice = "expected something like https://api.openai.com/v1 or http://localhost:8080/v1"
+    url = str(base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL)
+    expected = (
+        "base_url must begin with http:// or https://, name a host and have no query (?) or fragment (#), such as"
+        " https://api.openai.com/v1 or http://localhost:8080/v1"
+    )
     try:
-        parts = urlsplit(str(url))
+        parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise InputError(f"base_url must be an address; {advice}") from None
+        raise InputError(expected) from None
     if "@" in parts.netloc:
         raise InputError(
             "base_url must not contain a user or a password; put the key into an environment variable (api_key_env= in Python)"
         )
-    if parts.query or parts.fragment:
-        raise InputError(f"base_url must have no query or fragment (? or #); {advice}")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or " " in url:
-        raise InputError(
-            f"base_url must begin with http:// or https:// and name a host; got {one_line(ascii(url), 80)}; {advice}"
-        )
+    known = parts.scheme in ("http", "https") and parts.hostname and url.isprintable() and " " not in url
+    if not known or parts.hostname is None or parts.query or parts.fragment:
+        raise InputError(expected)
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     place = (f"{host}:{port}" if port else host) + parts.path.rstrip("/")
     return f"{parts.scheme}://{place}", place

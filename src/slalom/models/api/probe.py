@@ -88,27 +88,16 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Probe:
-    """Asks a server what it can do.
-
-    Args:
-        client: The client.
-        model: The name of the model.
-        template: The prompt.
-        labels: The labels with the continuations of a completion.
-        chat_labels: The labels with all spellings, for chat.
-        top: Log-probabilities to ask for.
-        samples: Samples to ask for.
-        tokens: Tokens of a sample.
-    """
+    """Asks a server what it can do."""
 
     client: Client
     model: str
     template: Template
-    labels: LabelSet
-    chat_labels: LabelSet
-    top: int
+    labels: LabelSet  # with the continuations of a completion
+    chat_labels: LabelSet  # with all spellings
+    top: int  # log-probabilities to ask for
     samples: int
-    tokens: int
+    tokens: int  # of a sample
 
     def most_tokens(self, mode: str) -> tuple[int, int]:
         """Return about how many tokens `find` reads and writes at most; refused requests have none."""
