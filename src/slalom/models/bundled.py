@@ -27,18 +27,7 @@ _BATCH_TOKENS = 4096  # what stays in the caches of a core
 
 @final
 class Bundled(Model):
-    """A small BERT classifier, computed by numpy.
-
-    Args:
-        folder: Where it is saved.
-        name: What to call it.
-        in_torch: Returns the same classifier in torch, for methods that look inside.
-
-    Example:
-        >>> from slalom.models import EMBEDDED
-        >>> Bundled(EMBEDDED, "sentiment").head.labels
-        ('negative', 'positive')
-    """
+    """A small BERT classifier, computed by numpy; `in_torch` returns the same in torch, for methods that look inside."""
 
     tokenized = True
 

@@ -74,11 +74,7 @@ class _Layer(NamedTuple):
 
 @final
 class Encoder:
-    """A BERT classifier, as transformers saves it.
-
-    Args:
-        folder: The folder with config.json and model.safetensors.
-    """
+    """A BERT classifier in a folder, as transformers saves it."""
 
     def __init__(self, folder: Path) -> None:
         from safetensors.numpy import load_file  # noqa: PLC0415
@@ -87,34 +83,28 @@ class Encoder:
         weights = {name: part.astype(np.float32) for name, part in load_file(folder / "model.safetensors").items()}
 
         def linear(*names: str) -> _Linear:
-            return _Linear(
-                np.ascontiguousarray(np.concatenate([weights[f"{name}.weight"] for name in names]).T),
-                np.concatenate([weights[f"{name}.bias"] for name in names]),
-            )
+            matrix = np.concatenate([weights[f"{name}.weight"] for name in names])
+            return _Linear(np.ascontiguousarray(matrix.T), np.concatenate([weights[f"{name}.bias"] for name in names]))
 
         def norm(name: str) -> _Norm:
             return _Norm(weights[f"{name}.weight"], weights[f"{name}.bias"], self.config["layer_norm_eps"])
 
-        embeddings = "bert.embeddings"
-        self.words = weights[f"{embeddings}.word_embeddings.weight"]
-        self.positions = (
-            weights[f"{embeddings}.position_embeddings.weight"] + weights[f"{embeddings}.token_type_embeddings.weight"][0]
-        )
-        self.norm = norm(f"{embeddings}.LayerNorm")
-        self.layers = []
-        for i in range(self.config["num_hidden_layers"]):
-            at = f"bert.encoder.layer.{i}"
-            self.layers.append(
-                _Layer(
-                    linear(*(f"{at}.attention.self.{part}" for part in ("query", "key", "value"))),
-                    linear(f"{at}.attention.output.dense"),
-                    norm(f"{at}.attention.output.LayerNorm"),
-                    linear(f"{at}.intermediate.dense"),
-                    linear(f"{at}.output.dense"),
-                    norm(f"{at}.output.LayerNorm"),
-                    self.config["num_attention_heads"],
-                )
+        def layer(name: str) -> _Layer:
+            attention, heads = f"{name}.attention", self.config["num_attention_heads"]
+            return _Layer(
+                linear(*(f"{attention}.self.{part}" for part in ("query", "key", "value"))),
+                linear(f"{attention}.output.dense"),
+                norm(f"{attention}.output.LayerNorm"),
+                linear(f"{name}.intermediate.dense"),
+                linear(f"{name}.output.dense"),
+                norm(f"{name}.output.LayerNorm"),
+                heads,
             )
+
+        tables = [weights[f"bert.embeddings.{part}_embeddings.weight"] for part in ("word", "position", "token_type")]
+        self.words, self.positions = tables[0], tables[1] + tables[2][0]
+        self.norm = norm("bert.embeddings.LayerNorm")
+        self.layers = [layer(f"bert.encoder.layer.{i}") for i in range(self.config["num_hidden_layers"])]
         self.pooler, self.classifier = linear("bert.pooler.dense"), linear("classifier")
 
     def __call__(self, ids: NDArray[np.integer[Any]]) -> Singles:

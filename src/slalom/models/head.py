@@ -28,12 +28,7 @@ Array = TypeVar("Array")  # of numpy or torch
 
 
 class Decision(NamedTuple):
-    """What a model decides about one text.
-
-    Attributes:
-        label: The label that it gives; None where it gives none.
-        probabilities: Of all labels, (n_labels,); None where the outputs are not probabilities.
-    """
+    """What a model decides about one text: a label or none, and the probabilities of all labels where it has them."""
 
     label: str | None
     probabilities: Floats | None
@@ -61,21 +56,18 @@ class Head:
         return 1 if self.kind == "score" else len(self.labels)
 
     def resolve(self, target: Target, outputs: Floats) -> int | Literal["all"]:
-        """Return the index of a target that is given by its index or label.
+        """Return the index of a target, or "all".
 
         Args:
-            target: A class. Default: class 1 of two classes, else the class with the highest output.
+            target: A class, by its index or label. Default: class 1 of two classes, else that with the highest output.
             outputs: Outputs for the text, (n_outputs,); they matter only for the default.
-
-        Returns:
-            The index of the class, or "all".
 
         Raises:
             InputError: There is no such class.
         """
         if target is None:
             return 1 if len(self.labels) == 2 and self.kind != "labels" else int(np.argmax(outputs))
-        if isinstance(target, str) and target == "all" and "all" not in self.labels:
+        if target == "all" and "all" not in self.labels:
             if self.kind == "labels":
                 raise InputError(
                     f'target="all" needs exclusive classes, these labels are independent; {_choices(self.labels, "")}'
@@ -95,15 +87,11 @@ class Head:
         """Return the decisions for outputs (n, n_outputs): the label with the highest output, and all probabilities.
 
         A model with one number and one label makes no decision unless the number represents a probability.
-
-        Args:
-            outputs: Outputs of the model, (n, n_outputs).
         """
         shares = self.probabilities(outputs)
-        if self.kind == "score":
-            best = (outputs[:, 0] > 0.0).astype(int) if len(self.labels) == 2 else np.zeros(len(outputs), dtype=int)
-        else:
-            best = outputs.argmax(axis=1)
+        best = outputs.argmax(axis=1)
+        if self.kind == "score" and len(self.labels) == 2:
+            best = (outputs[:, 0] > 0.0).astype(int)
         decided = len(self.labels) > 1 or self.probabilistic
         return [
             Decision(self.labels[k] if decided else None, None if shares is None else shares[row])
@@ -111,26 +99,22 @@ class Head:
         ]
 
     def scores(self, outputs: Array, target: int | Literal["all"], logsumexp: Callable[[Any, int], Any] | None = None) -> Array:
-        """Return the scores of a target.
+        """Return the scores (n,) of one class, or (n, n_classes) of all (numpy only).
 
         Args:
             outputs: An array (n, n_outputs) of numpy, or of another library together with its `logsumexp`.
             target: Index of a class, or "all".
             logsumexp: ``logsumexp(array, axis)``, such as `torch.logsumexp`. Default: scipy's, for numpy arrays.
 
-        Returns:
-            The scores (n,) of one class, or (n, n_classes) of all (numpy only).
-
         Example:
             >>> Head("classes", ("a", "b", "c")).scores(np.log([[0.5, 0.25, 0.25]]), 0).round(6).tolist()
             [0.0]
         """
-        score: Array
         columns: Any = outputs
         if self.kind == "score":
             score = columns[:, 0] if target == len(self.labels) - 1 else -columns[:, 0]
         elif target == "all":
-            score = centred(columns)  # type: ignore[assignment]
+            score = centred(columns)
         elif self.kind == "labels" or not self.probabilistic:
             score = columns[:, target]
         elif len(self.labels) == 2:
@@ -138,13 +122,10 @@ class Head:
         else:
             others = [i for i in range(len(self.labels)) if i != target]
             score = columns[:, target] - (logsumexp or _logsumexp)(columns[:, others], 1)
-        return score
+        return score  # type: ignore[no-any-return]
 
     def probabilities(self, outputs: Floats) -> Floats | None:
         """Return the probabilities (n, n_labels) of outputs (n, n_outputs); None where the outputs do not represent any.
-
-        Args:
-            outputs: Outputs of the model, (n, n_outputs).
 
         Example:
             >>> Head("score", ("no", "yes")).probabilities(np.array([[0.0], [np.log(3.0)]])).round(6).tolist()
@@ -154,9 +135,8 @@ class Head:
             return None
         if self.kind == "classes":
             return np.asarray(softmax(outputs, axis=1))
-        if self.kind == "score" and len(self.labels) == 2:
-            return np.asarray(expit(outputs * np.array([[-1.0, 1.0]])))
-        return np.asarray(expit(outputs))
+        both = self.kind == "score" and len(self.labels) == 2
+        return np.asarray(expit(outputs * np.array([[-1.0, 1.0]]) if both else outputs))
 
 
 def _logsumexp(array: Floats, axis: int) -> Floats:
@@ -180,7 +160,7 @@ def label_names(labels: Iterable[object] | Mapping[Any, object]) -> tuple[str, .
     if isinstance(labels, Mapping):
         columns = {str(column): str(label) for column, label in labels.items()}
         order = [str(i) for i in range(len(columns))]
-        if sorted(columns) != sorted(order):
+        if set(columns) != set(order):
             raise InputError(
                 f"labels given as a mapping must go from the columns 0 to {len(columns) - 1} to names; got the keys"
                 f" {', '.join(map(repr, list(labels)[:5]))}; pass a list of names in the order of the columns"

@@ -28,7 +28,7 @@ class AttentionConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
 
     Args:
         vocab_size: Number of words.
-        hidden_size: Size of the word vectors.
+        hidden_size: Size of the word vectors, an even number: positions are pairs of sine and cosine.
         num_attention_heads: Number of heads.
         head_size: Size of q, k and v in each head.
         max_position_embeddings: Number of positions.
@@ -50,6 +50,8 @@ class AttentionConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
         unk_token_id: int = 0,
         **options: Any,
     ) -> None:
+        if hidden_size % 2:
+            raise InputError(f"the hidden size must be even, as positions are pairs of sine and cosine; got {hidden_size}")
         self.vocab_size, self.hidden_size, self.num_attention_heads = vocab_size, hidden_size, num_attention_heads
         self.head_size, self.max_position_embeddings = head_size, max_position_embeddings
         self.final, self.unk_token_id = final, unk_token_id
@@ -58,13 +60,7 @@ class AttentionConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
 
 @final
 class AttentionClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
-    """One layer of attention as a classifier of transformers.
-
-    Args:
-        config: The sizes.
-
-    Raises:
-        InputError: The hidden size is odd.
+    """One layer of attention as a classifier of transformers, of an `AttentionConfig`.
 
     Example:
         >>> _ = torch.manual_seed(0)
@@ -79,56 +75,35 @@ class AttentionClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
 
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__(config)
-        if config.hidden_size % 2:
-            raise InputError(
-                f"the hidden size must be even, as positions are pairs of sine and cosine; got {config.hidden_size}"
-            )
         heads, size, classes = config.num_attention_heads, config.head_size, int(config.num_labels or 2)
-        out = size if config.final else classes
         self.embedding = nn.Embedding(config.vocab_size, config.hidden_size)
         self.query = nn.Linear(config.hidden_size, heads * size, bias=False)
         self.key = nn.Linear(config.hidden_size, heads * size, bias=False)
-        self.value = nn.Linear(config.hidden_size, heads * out, bias=False)
-        self.final = (
-            nn.Parameter(torch.empty(heads, classes, size).uniform_(-(size**-0.5), size**-0.5)) if config.final else None
-        )
+        self.value = nn.Linear(config.hidden_size, heads * (size if config.final else classes), bias=False)
+        weights = torch.empty(heads, classes, size).uniform_(-(size**-0.5), size**-0.5)
+        self.final = nn.Parameter(weights) if config.final else None
         self.post_init()  # type: ignore[no-untyped-call]
 
     def _init_weights(self, module: nn.Module) -> None:
         """Leave the weights as torch has drawn them: normal embeddings, uniform matrices, as the paper's code does."""
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return the table of word vectors."""
         return self.embedding
 
     def per_head(self, layer: nn.Linear) -> torch.Tensor:
-        """Return the matrix of a layer per head, (heads, size, hidden).
-
-        Args:
-            layer: The query, key or value layer.
-        """
+        """Return the matrix of the query, key or value layer per head, (heads, size, hidden)."""
         return layer.weight.view(self.config.num_attention_heads, -1, self.config.hidden_size)
 
     def vectors(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """Return e (m, positions, hidden): word vectors and positions, cut or filled up.
-
-        Args:
-            input_ids: Token ids (m, length).
-        """
+        """Return e (m, positions, hidden): words (m, length) and positions, cut or filled up."""
         longest = self.config.max_position_embeddings
         words: torch.Tensor = self.embedding(input_ids[:, :longest])
-        missing = longest - words.shape[1]
-        if missing:
-            blank = self.embedding.weight[self.config.unk_token_id]
-            words = torch.cat([words, blank.expand(len(words), missing, -1)], dim=1)
+        blank = self.embedding.weight[self.config.unk_token_id].expand(len(words), longest - words.shape[1], -1)
+        words = torch.cat([words, blank], dim=1)
         return words + torch.as_tensor(positions(longest, self.config.hidden_size), dtype=words.dtype, device=words.device)
 
     def of_vectors(self, e: torch.Tensor) -> torch.Tensor:
-        """Return f (m, classes) of vectors e (m, positions, hidden), the first of which is that of [CLS].
-
-        Args:
-            e: Vectors (m, positions, hidden).
-        """
+        """Return f (m, classes) of vectors e (m, positions, hidden), the first of which is that of [CLS]."""
         heads, size = self.config.num_attention_heads, self.config.head_size
         query = self.query(e[:, 0]).view(len(e), heads, size)
         reach = torch.einsum("mhs,hsd->mhd", query, self.per_head(self.key)) / size**0.5
@@ -139,13 +114,7 @@ class AttentionClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **options: Any
     ) -> SequenceClassifierOutput:
-        """Return the logits (m, classes) of token ids (m, length) that start with [CLS]; `attention_mask` is not used.
-
-        Args:
-            input_ids: Token ids (m, length).
-            attention_mask: Not used.
-            **options: Not used.
-        """
+        """Return the logits (m, classes) of token ids (m, length) that start with [CLS]; nothing else is used."""
         answer: Any = self.of_vectors(self.vectors(input_ids))
         return SequenceClassifierOutput(logits=answer)
 

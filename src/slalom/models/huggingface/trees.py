@@ -16,17 +16,11 @@ import torch
 
 
 class Pack(NamedTuple):
-    """Sequences in one row of a batch.
-
-    Attributes:
-        tokens: The tokens (n,).
-        parents: The place in the pack of the token before each (n,); -1 at the beginning of a sequence.
-        paths: The places in the pack of the tokens of each sequence, by its number.
-    """
+    """Sequences in one row of a batch."""
 
     tokens: list[int]
-    parents: list[int]
-    paths: dict[int, list[int]]
+    parents: list[int]  # the place of the token before each; -1 at the beginning of a sequence
+    paths: dict[int, list[int]]  # the places of the tokens of each sequence, by its number
 
 
 def packed(sequences: Sequence[Sequence[int]], most: int) -> list[Pack]:
