@@ -108,20 +108,17 @@ def run(
     from slalom.pipeline.options import Options  # noqa: PLC0415
 
     options = fields_of(model, language_model, explaining, budget)
-    options |= {"model": _absolute(model.model), "lm": _absolute(language_model.lm), "cache": _address(cache)}
+    options |= {"model": _absolute(model.model), "lm": _absolute(language_model.lm)}
     language_model.check(model.model)
     Options(
         find_method(explaining.method), explaining.unit, budget.queries, None, None, explaining.seed, explaining.long,
         tolerance=budget.tolerance, max_queries=budget.max_queries,
     )  # what is refused leaves nothing behind  # fmt: skip
-    _say_model(options)
-    kept = fields_of(reading)
-    column, no_text = kept.pop("column") or DEFAULT_COLUMN, kept.pop("no_text")
+    kept = fields_of(reading, workers)
+    column, text = kept.pop("column") or DEFAULT_COLUMN, not kept.pop("no_text")
+    load = _loader(options, cache)
     try:
-        made = slalom.corpus.run(
-            source, out, partial(explainer_of, options), text_column=column, text=not no_text, command=options, **kept,
-            **fields_of(workers),
-        )  # fmt: skip
+        made = slalom.corpus.run(source, out, load, text_column=column, text=text, command=options, **kept)
     except KeyboardInterrupt:
         complain(f"interrupted; {out!r} has the parts that were finished; run the same command to continue")
         return 130
@@ -192,10 +189,9 @@ def retry_failed(
     options = confirmed_options(out, **asdict(named))
     if options is None:
         raise InputError(f"{out!r} was begun in Python; use slalom.corpus.retry_failed with its explainer")
-    options["cache"] = _address(cache)
-    _say_model(options)
+    load = _loader(options, cache)
     try:
-        tried = slalom.corpus.retry_failed(out, partial(explainer_of, options), source=source, **fields_of(workers))
+        tried = slalom.corpus.retry_failed(out, load, source=source, **fields_of(workers))
     except KeyboardInterrupt:
         complain("interrupted; run the same command to continue")
         return 130
@@ -204,16 +200,13 @@ def retry_failed(
     return 0
 
 
-def _say_model(options: dict[str, Any]) -> None:
-    """Say which model is loaded and where texts are sent; of the bundled classifier there is nothing to say."""
+def _loader(options: dict[str, Any], cache: Path | None) -> Any:
+    """Return the function that loads the model in each worker; say which one it is and where texts are sent."""
+    options["cache"] = None if cache is None else str(cache.absolute())
     language_model = language_model_of(options)
-    if options["model"] or language_model.is_named:
+    if options["model"] or language_model.is_named:  # of the bundled classifier there is nothing to say
         language_model.say_what_is_loaded([options["model"]])
-
-
-def _address(path: Path | None) -> str | None:
-    """Return an address of a file that other processes understand."""
-    return None if path is None else str(path.absolute())
+    return partial(explainer_of, options)
 
 
 def _absolute(model: str | None) -> str | None:

@@ -31,15 +31,7 @@ class Counts:
     """What the rows of a corpus are.
 
     Makes two tables: `cells` has the rows that are summarised by label, true label and slice, and `groups` the parts of the
-    corpus (by grouping) that each cell is in.
-
-    Args:
-        corpus: The corpus.
-        parts: Its parts.
-        gold: Column of the true labels.
-        slices: Column of the slices.
-        target: The class that is summarised. Default: the one that most texts explain.
-        include_poor: Whether poorly explained texts are summarised.
+    corpus (by grouping) that each cell is in. The arguments are those of `summary`.
 
     Attributes:
         targets: Number of explained rows by class.
@@ -47,9 +39,6 @@ class Counts:
         texts, poor, rows, units: Number of texts that are summarised, of poorly explained ones, of all rows and of all units.
         accuracy: Share of correct predictions among texts with a true label, however well they are explained.
         sizes: Number of texts in each part of the corpus, by grouping.
-
-    Raises:
-        InputError: There is no explained text, or no such target or label.
     """
 
     def __init__(

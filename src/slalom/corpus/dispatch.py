@@ -25,8 +25,7 @@ class Dispatcher:
     """Computes jobs.
 
     Args:
-        executor: Starts the workers.
-        setup: What they need.
+        executor, setup: What starts the workers, and what they need.
         accept: Called with the description of the model of each worker, before it gets a job; raises where it is another one.
         finished: Called for every part that a worker has written, with its number and the number of rows by status.
         assemble: Called for every part that no worker has written, with its number, its rows and those of the source.
@@ -96,9 +95,8 @@ class Dispatcher:
             return
         self._failed_starts += 1
         if self._failed_starts >= (_RESTARTS if self._is_loaded else _STARTS):
-            raise ModelError(
-                f"{self._failed_starts} workers in sequence died while they loaded the model; is there memory for it?"
-            ) from error
+            died = f"{self._failed_starts} workers in sequence died while they loaded the model"
+            raise ModelError(f"{died}; is there memory for it?") from error
 
     def _give(self, worker: Worker, jobs: Iterator[Job]) -> None:
         job = self._again.popleft() if self._again else next(jobs, None)
@@ -141,8 +139,7 @@ class Dispatcher:
 
     def _killed_row(self, row: SourceRow) -> dict[str, Any]:
         """Return the row of a text that has ended its workers."""
-        causes = "a crash, an exit, or out of memory"
-        if self.setup.timeout is not None:
-            causes = f"a crash, an exit, out of memory, or no answer of the model within {self.setup.timeout:g} s"
+        hung = "" if self.setup.timeout is None else f", or no answer of the model within {self.setup.timeout:g} s"
+        causes = f"a crash, an exit, out of memory{hung}" if hung else "a crash, an exit, or out of memory"
         reason = f"the text ended the process that explained it, {_DEATHS} times by itself ({causes})"
         return failed_row(row, reason, KILLED, text=self.setup.text)

@@ -41,13 +41,9 @@ class Worker:
 
 
 class Executor(ABC):
-    """Starts workers.
+    """Starts workers."""
 
-    Attributes:
-        deaths: Errors of a job that mean that its worker is gone.
-    """
-
-    deaths: tuple[type[BaseException], ...]
+    deaths: tuple[type[BaseException], ...]  # errors of a job that mean that its worker is gone
 
     @abstractmethod
     def size(self) -> int:
@@ -90,12 +86,7 @@ class InProcess(Executor):
 
 @final
 class Processes(Executor):
-    """Processes of this machine. Every worker is a pool of one, so that a death tells which job was under way.
-
-    Args:
-        number: How many.
-        cores: Threads of each. Default: they share the cores of this machine.
-    """
+    """Processes of this machine, which share its cores; each is a pool of one, so that a death tells which job it had."""
 
     deaths = (BrokenProcessPool, SystemExit)
 
@@ -138,12 +129,7 @@ class RayActors(Executor):
     Args:
         address: "auto" (the cluster of this machine, or RAY_ADDRESS), "local" (a new one, of this machine alone), or host:port.
         limit: Largest number of actors; 0: as many as there is room for.
-        cores: Cores of each.
-        gpus: GPUs of each. Default: one where the cluster has any.
-
-    Raises:
-        InputError: There is no such cluster.
-        MissingExtra: ray is not installed.
+        cores, gpus: Of each. Default: one GPU where the cluster has any.
     """
 
     def __init__(self, address: str, limit: int = 0, cores: int = 1, gpus: float | None = None) -> None:

@@ -79,14 +79,7 @@ class Source(ABC):
 
 @final
 class Files(Source):
-    """Files with rows.
-
-    Args:
-        address: A file or a folder, local or on a remote file system.
-
-    Raises:
-        InputError: There is no such file, or none that can be read.
-    """
+    """Files with rows: one, or those of a folder; local, or on a remote file system."""
 
     def __init__(self, address: str) -> None:
         from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415

@@ -39,23 +39,12 @@ def part_name(number: int) -> str:
 
 @final
 class Folder:
-    """A folder whose files appear whole or not at all.
-
-    Args:
-        address: A path, or an address such as s3://bucket/corpus.
-
-    Attributes:
-        files, root: The file system of pyarrow, and the path in it.
-        is_local: Whether it is a path of this machine.
-
-    Raises:
-        InputError: There is no such file system.
-    """
+    """A folder whose files appear whole or not at all, by a path or an address such as s3://bucket/corpus."""
 
     def __init__(self, address: str | Path) -> None:
         self.address = str(address).removeprefix("file://")
         self.is_local = "://" not in self.address
-        self.files, self.root = file_system(self.address)
+        self.files, self.root = file_system(self.address)  # of pyarrow, and the path in it
 
     def __reduce__(self) -> Any:
         return Folder, (self.address,)

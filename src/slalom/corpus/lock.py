@@ -1,7 +1,6 @@
 """One run at a time on one folder: a file that names the run's host and process.
 
-On a local folder the operating system holds the lock of the file and releases it when the process ends, however it ends. That
-holds on file systems of several machines too where these carry `flock` (NFS from version 4, Lustre with its mount option).
+On a local folder the operating system holds the lock of the file and releases it when the process ends, however it ends.
 Elsewhere (object stores, Windows) the file itself is the lock: it is taken over where its process was on this machine and has
 ended; one of another machine must be deleted by hand where that run has ended. Two runs that begin there within the same second
 may both go on; they compute the same parts twice, and the table is right all the same.
@@ -96,16 +95,10 @@ def _file_as_lock(folder: Folder) -> Iterator[None]:
 
 
 def _this_run() -> dict[str, Any]:
+    """Return host, container (which counts its own processes), process and time."""
+    space = os.readlink("/proc/self/ns/pid") if os.path.exists("/proc/self/ns/pid") else None
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return {**_machine(), "process": os.getpid(), "time": now}
-
-
-def _machine() -> dict[str, str | None]:
-    """Return what the numbers of processes hold in: a host, and a container of it, which counts its own."""
-    try:
-        return {"host": socket.gethostname(), "space": os.readlink("/proc/self/ns/pid")}
-    except OSError:
-        return {"host": socket.gethostname(), "space": None}
+    return {"host": socket.gethostname(), "space": space, "process": os.getpid(), "time": now}
 
 
 def _holder(folder: Folder) -> dict[str, Any] | None:
@@ -122,7 +115,8 @@ def _holder(folder: Folder) -> dict[str, Any] | None:
 
 def _has_ended(holder: dict[str, Any]) -> bool:
     """Return whether a run was on this machine, and its process has ended."""
-    if os.name != "posix" or any(holder.get(name) != value for name, value in _machine().items()):
+    here = _this_run()
+    if os.name != "posix" or any(holder.get(name) != here[name] for name in ("host", "space")):
         return False
     try:
         os.kill(holder["process"], 0)

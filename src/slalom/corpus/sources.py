@@ -1,13 +1,8 @@
 """Where the texts of a corpus come from, read as a stream.
 
-.jsonl, .ndjson, .csv, .tsv, .txt (one text per line), each also .gz or .zst
-.parquet
-a folder of such files                  in the order of their names
-a dataset of Hugging Face               a folder written by `save_to_disk`, or hf:NAME
-any iterable of strings or mappings
-
-Rows are numbered through all files. Reading begins again at any number: Parquet files and datasets skip what is not needed, of
-other files the lines before are passed over.
+Files (`slalom.corpus.files`), a dataset of Hugging Face, or any iterable of strings or mappings. Rows are numbered through all
+files. Reading begins again at any number: Parquet files and datasets skip what is not needed, of other files the lines before
+are passed over.
 """
 
 import json
@@ -26,15 +21,7 @@ _ROWS = 1000  # of a dataset that are read at a time
 
 @final
 class Dataset(Source):
-    """A dataset of Hugging Face, in memory-mapped files.
-
-    Args:
-        address: hf:NAME, or a folder written by `save_to_disk`.
-        split: The split of one that has several.
-
-    Raises:
-        InputError: There is no such dataset, or the split must be named.
-    """
+    """A dataset of Hugging Face, in memory-mapped files: hf:NAME, or a folder written by `save_to_disk`."""
 
     def __init__(self, address: str, split: str | None = None) -> None:
         with require("a dataset of Hugging Face", "all", "datasets"):

@@ -19,17 +19,13 @@ _SUSPECTS = 1000  # of which those are shortcuts that stand for themselves
 
 @final
 class Selection:
-    """The keys that may be listed: those with the largest reliance, and the first of each length in the wanted order.
+    """The keys that may be listed: those with the largest reliance, and the first of each length in the order of `summary`.
 
-    Args:
-        connection: Has the tables `totals` (sums of the keys that occur often enough) and `pieces`; gets `selected`.
-        sort: "effect" (the end of the listed interval near zero), "total" or "texts"; the largest come first.
-        top: How many are listed.
+    The connection has the tables `totals` (sums of the keys that occur often enough) and `pieces`; it gets `selected`.
 
     Attributes:
         sums: Columns of `totals` as arrays; the id of a key is its place in them.
-        keys: The selected keys by id, in ascending order.
-        ids: Their ids.
+        keys, ids: The selected keys by id, in ascending order, and their ids.
     """
 
     def __init__(self, connection: Any, sort: str, top: int) -> None:

@@ -32,23 +32,15 @@ _NOTED = 5.0  # seconds between two notes of how far a job is
 @final
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs besides its jobs.
-
-    Attributes:
-        explainer: The Explainer, or a function that makes it in the worker's process.
-        folder: Where parts are written.
-        keep, text, full: As in `run`.
-        timeout: Seconds after which a worker ends itself that has had no answer of the model and finished no text.
-        max_failures: Texts in sequence on which the model may fail alike; 0: any number.
-    """
+    """What a worker needs besides its jobs."""
 
     explainer: Explainer | Callable[[], Explainer]
-    folder: Folder
-    keep: tuple[str, ...] = ()
+    folder: Folder  # where parts are written
+    keep: tuple[str, ...] = ()  # this and the next two as in `run`
     text: bool = True
     full: bool = False
-    timeout: float | None = None
-    max_failures: int = 0
+    timeout: float | None = None  # seconds after which a worker ends itself without an answer of the model or a text
+    max_failures: int = 0  # texts in sequence on which the model may fail alike; 0: any number
 
 
 class Job(NamedTuple):
@@ -158,11 +150,7 @@ class Bench:
             engine.progress = shown
 
     def _count_failures(self, texts: int, error: Exception | None) -> None:
-        """Count the texts in sequence on which the model fails alike, also from one job to the next.
-
-        Called at the end of every call of the engine. Where a call for several texts fails, each is asked by itself; only these
-        calls count.
-        """
+        """Count the texts in sequence on which the model fails alike; a call for several texts is repeated one by one."""
         if error is None:
             self._failures = 0
         if error is None or texts > 1:
@@ -180,10 +168,7 @@ class Bench:
 
 @contextmanager
 def _noted(job: Job, folder: Folder, engine: Engine) -> Iterator[Callable[[int], None]]:
-    """Note in a file every few seconds how far a job is, for `status`; where this process is killed the file stays.
-
-    Yields a function that is called with the number of texts that are done since the last call.
-    """
+    """Note how far a job is in a file, which stays where this process is killed; called with texts that are newly done."""
     name, before, done, written = f"{UNDER_WAY}/{job.part:06d}", engine.cost.inputs, 0, -math.inf
 
     def note(texts: int) -> None:
@@ -203,10 +188,7 @@ def _noted(job: Job, folder: Folder, engine: Engine) -> Iterator[Callable[[int],
 
 @contextmanager
 def _watched(timeout: float | None) -> Iterator[Callable[[], None]]:
-    """End this process where the function that is yielded is not called for so many seconds; None: never.
-
-    A thread of faulthandler does that, which needs no lock of Python: a model that holds it is ended too.
-    """
+    """End this process where the function is not called for so many seconds; faulthandler can, whoever holds Python's lock."""
     if timeout is None:
         yield lambda: None
         return
