@@ -17,7 +17,7 @@ import pytest
 from slalom import cli
 from slalom.models.huggingface.adapters import EMBEDDED
 from tests.cases import cases
-from tests.waiting import DEADLINE, until
+from tests.waiting import DEADLINE
 
 TEXT = "A slow, beautiful and utterly convincing film."
 
@@ -70,11 +70,6 @@ def prepared(monkeypatch, *options):
     return started[0]
 
 
-def status(port, path, **headers):
-    with request(port, path, **headers) as response:
-        return response.status
-
-
 def test_the_bundled_classifier_is_served_until_ctrl_c():
     process = start()
     try:
@@ -105,46 +100,30 @@ def test_the_bundled_classifier_is_served_until_ctrl_c():
 def test_a_corpus_is_served_with_the_model_that_made_it(tmp_path, monkeypatch, capsys):
     source, out = tmp_path / "texts.txt", tmp_path / "out"
     source.write_text("A dull film.\nA superb film.\n")
-    run = [sys.executable, "-m", "slalom", "corpus", "run", str(source), str(out), "--queries", "50", "--method", "eff"]
-    subprocess.run(run, check=True, capture_output=True)
+    run = ["slalom", "corpus", "run", str(source), str(out), "--queries", "50", "--method", "eff"]
+    monkeypatch.setattr(sys, "argv", run)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code
     manifest = json.loads((out / "manifest.json").read_text())
-    process = start("--corpus", str(out))
-    try:
-        _, port, token = address(process)
-        assert status(port, "/api/corpus/texts") == status(port, "/api/info") == status(port, "/") == 401
-        known = {"Authorization": f"Bearer {token}"}
-        with request(port, "/api/info", **known) as response:
-            assert json.load(response)["corpus"] is True
-        with request(port, "/api/corpus/texts?sort=score", **known) as response:
-            assert [text["number"] for text in json.load(response)["texts"]] == [1, 0]
-
-        def served():
-            with request(port, "/api/corpus/summary", **known) as response:
-                return json.load(response)["corpus"]["served"]
-
-        assert until(served) == {"model": "slalom-sentiment", "same": True}
-    finally:
-        ended(process)
-    (out / "manifest.json").write_text(json.dumps(manifest | {"command": manifest["command"] | {"model": "no/such/model"}}))
-    bundled = ready(monkeypatch, "--corpus", str(out))
-    err = capsys.readouterr().err
-    assert "could not be loaded" in err
-    assert "the bundled one is served" in err
-    assert bundled.explainer.model.name == "slalom-sentiment"
+    for model, said in ((None, ""), ("no/such/model", "could not be loaded")):
+        (out / "manifest.json").write_text(json.dumps(manifest | {"command": manifest["command"] | {"model": model}}))
+        server = prepared(monkeypatch, "--corpus", str(out))
+        err = capsys.readouterr().err
+        assert said in err
+        assert bool(said) is ("the bundled one is served" in err)
+        assert server.models[0].explainer.model.name == "slalom-sentiment"
+        assert len(server.access.token) >= 20
+        server.models[0].queue.stop()
+        server.corpus.stop()
 
 
-def test_a_model_behind_an_api_is_said_to_be_elsewhere_and_needs_the_token():
-    process = start("--api", "m", "--base-url", "http://127.0.0.1:9/v1", "--template", "{text}", "--labels", "a,b")
-    try:
-        _, port, token = address(process)
-        assert status(port, "/api/info") == 401
-        with request(port, f"/?token={token}") as response:
-            cookie = response.headers["Set-Cookie"].partition(";")[0]
-        with request(port, "/api/info", Cookie=cookie) as response:
-            (model,) = json.loads(response.read())["models"]
-        assert model["remote"] is True
-    finally:
-        ended(process)
+def test_a_model_behind_an_api_is_said_to_be_elsewhere_and_needs_the_token(monkeypatch):
+    api = ["--api", "m", "--base-url", "http://127.0.0.1:9/v1", "--template", "{text}", "--labels", "a,b"]
+    server = prepared(monkeypatch, *api)
+    assert server.models[0].remote
+    assert server.access.token is not None
+    server.models[0].queue.stop()
 
 
 @cases(("host", "shown"), [("127.0.0.1", True), ("0.0.0.0", False)])
@@ -174,20 +153,6 @@ def test_only_the_bundled_model_on_this_machine_needs_no_token(tmp_path, monkeyp
         assert found == token or (token == "random" and len(found) >= 20), options
         assert said in capsys.readouterr().err
         server.models[0].queue.stop()
-
-
-def test_other_machines_need_the_token_that_is_printed():
-    process = start("--host", "0.0.0.0")
-    try:
-        _, port, token = address(process)
-        assert len(token) >= 20
-        assert status(port, "/api/info") == 401
-        assert status(port, "/api/info", Authorization=f"Bearer {token}") == 200
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=DEADLINE)
-    finally:
-        ended(process)
-    assert process.returncode != 0
 
 
 @pytest.fixture

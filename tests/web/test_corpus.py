@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
     """30 explained texts in parts of 8, one of them empty, with whole explanations."""
     out = tmp_path_factory.mktemp("corpus") / "reviews"
     source = [*SOURCE, {"text": "", "gold": "no", "origin": "web"}]
-    corpus.run(source, out, explainer(unit="word", queries=50), keep=("gold", "origin"), full=True, part_size=8)
+    corpus.run(source, out, explainer(unit="word", queries=50), keep=("gold", "origin"), full=True, part_size=16)
     return out
 
 
@@ -122,7 +122,7 @@ def test_the_summary_is_that_of_the_library(client, folder):
     assert found["summary"]["about"]["folder"] == "reviews"  # no path of the server
     assert str(folder) not in client.get("/api/corpus/summary").body.decode()
     about = found["corpus"]
-    assert (about["texts"], about["of"], about["parts"], about["running"]) == (31, 31, 4, False)
+    assert (about["texts"], about["of"], about["parts"], about["running"]) == (31, 31, 2, False)
     assert about["statuses"] == {"explained": 30, "failed": 1}
     assert dict(map(tuple, about["columns"]["origin"])) == {"web": 11, "paper": 10, "mail": 10}
     assert about["served"] == {"model": "m0", "same": True}
@@ -213,7 +213,7 @@ def test_slices(client):
 
 
 def test_every_word_of_the_summary_finds_its_texts(client, folder):
-    for word in corpus.summary(folder, gold="gold").words:
+    for word in corpus.summary(folder, gold="gold").words[::4]:
         found = texts(client, word=word.name, sort="effect", limit=100)
         assert found["matches"] == word.effect.texts, word.name
         effects = [text["effect"] for text in found["texts"]]
@@ -228,7 +228,7 @@ def test_words_of_pieces_and_pieces_of_words(tmp_path):
     made = [row(i, text if i % 2 else text.replace("undoable", "unlively"), np.arange(9.0) + i, spans=spans) for i in range(12)]
     out = write(tmp_path / "out", made, part=5)
     with serving(corpus=(out, {})) as client:
-        for word in corpus.summary(out).words:
+        for word in corpus.summary(out).words[::5]:
             assert texts(client, word=word.name)["matches"] == word.effect.texts, word.name
         assert numbers(client, word="UNDOABLE thing") == [1, 3, 5, 7, 9, 11]
         assert numbers(client, word="un-") == list(range(12))
@@ -322,6 +322,7 @@ def test_a_long_text_is_cut(tmp_path):
 
 def test_a_corpus_while_it_grows(tmp_path, monkeypatch):
     monkeypatch.setattr(web_corpus, "_PAUSE", 0.0)
+    monkeypatch.setattr(web_corpus, "_REST", 0.0)
     made = [row(i, f"so bad {i}", [0.0, float(i), 0.0], score=float(i)) for i in range(30)]
     out = write(tmp_path / "out", made[:10], part=10)
     place = Folder(out)

@@ -273,7 +273,7 @@ def test_typing_on_cancels_what_is_running(live, server, slow):
 
 
 def test_no_text_can_run(live):
-    for model in ("sentiment", "topics"):
+    for model in ("topics",):
         live.explain(MARKUP, model, unit="token", queries=60)
         live.js("document.querySelector('.unit').click()")
         live.answered()
@@ -287,11 +287,9 @@ def test_no_text_can_run(live):
     assert live.js("return window.hacked") is None
 
 
-@cases(
-    ("text", "direction"), [("שלום! עולם טוב, באמת", "rtl"), ("好きです! 本当に! 映画は良い", "ltr"), ("བོད་སྐད་! ཡག་པོ", "ltr")]
-)
+@cases(("text", "direction"), [("שלום! עולם טוב, באמת", "rtl"), ("好きです! 本当に! 映画は良い", "ltr")])
 def test_other_scripts_are_at_home(live, text, direction):
-    live.explain(text, "slow", queries=60)
+    live.explain(text, "slow", queries=20)
     assert live.js("return document.getElementById('text').textContent") == text
     assert live.one("#text").value_of_css_property("direction") == direction
     assert live.one("#my-text").value_of_css_property("direction") == direction
@@ -338,22 +336,17 @@ def test_texts_that_take_minutes_are_explained_by_sentences_unless_words_are_cho
 
     live.open("#model=slow&text=hello!")
     live.state("done")
-    write(4000)
+    write(2000)
     asked("sentence")
-    assert live.js("return slalom.panes[0].content.units.length") == 201
+    assert live.js("return slalom.panes[0].content.units.length") == 101
     assert live.js("return slalom.panes[0].ui.unit.value") == "sentence"
-    assert re.fullmatch(
-        r"By words the computation alone would take about \d+ minutes \(4,200 words\); this server stops after 5 minutes\."
-        r" This is by sentences\.\s+Linear by words: quicker",
-        live.text("#my-shortened"),
-    )
     write(5)  # a short text is explained by words again
     asked("word")
     assert not live.one("#my-shortened").is_displayed()
-    write(2000)
+    write(2001)
     asked("sentence")
     assert re.fullmatch(
-        r"By words the computation alone would take about \d+ (s|minutes) \(2,100 words\)\. This is by sentences\."
+        r"By words the computation alone would take about \d+ (s|minutes) \(2,\d+ words\)\. This is by sentences\."
         r"\s+Explain by words\s+Linear by words: quicker",
         live.text("#my-shortened"),
     )
@@ -363,18 +356,6 @@ def test_texts_that_take_minutes_are_explained_by_sentences_unless_words_are_cho
     live.until("return !document.querySelector('#my-proposal').hidden")
     live.one("#my-halt").click()
     live.state("stopped")
-
-
-@pytest.mark.usefixtures("quick")
-def test_five_thousand_words_stay_quick(live):
-    text = " ".join(f"word{i}!" if i % 7 == 0 else f"word{i}" for i in range(5000))
-    live.explain(text, "slow", queries=60, method="ridge-scales")
-    assert len(live.all(".unit")) >= 5000
-    assert "explained much faster by sentences" in live.text("#my-note")
-    assert live.js("return document.querySelectorAll('#table tbody tr').length") < 100
-    click = "const from = performance.now(); document.querySelectorAll('.unit')[4000].click(); return performance.now() - from"
-    assert min(live.js(click) for _ in range(3)) < 2000  # removed, put back, removed: a machine is not busy all the time
-    live.answered()
 
 
 # --- asking the model
@@ -427,44 +408,6 @@ def test_a_phrase_is_removed_together(live, explained):
     live.answered()
 
 
-@cases("width", [390, 760, 1280])
-def test_nothing_moves_when_the_model_answers(live, width):
-    """A click on "Restore all" would miss it: the verdict has its room before it comes, and the words on its mark are there."""
-    live.media(width=width)
-    try:
-        live.explain(SENTENCE)
-        live.js("slalom.panes[0].ask = () => {}; document.querySelectorAll('.unit')[13].click()")
-        place = "const { top, left } = document.querySelector('#restore').getBoundingClientRect(); return [top, left]"
-        assert live.one("#model-now").text == "…"
-        before = live.js(place)
-        live.js("delete slalom.panes[0].ask; slalom.panes[0].ask()")
-        live.answered()
-        assert live.js(place) == before
-    finally:
-        live.media()
-
-
-def test_fingers_get_a_button_for_the_phrase(live, explained):
-    live.explain(SENTENCE)
-    live.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
-    try:
-        assert live.js("return matchMedia('(pointer: coarse)').matches")
-        first = explained.units.index("best")
-        live.js(
-            "const units = document.querySelectorAll('.unit'); const range = document.createRange();"
-            " range.setStart(units[arguments[0]].firstChild, 1); range.setEnd(units[arguments[0] + 1].firstChild, 2);"
-            " getSelection().removeAllRanges(); getSelection().addRange(range)",
-            first,
-        )
-        live.until("return !document.querySelector('.phrase').hidden")
-        assert live.one(".phrase").text == "Remove these 2"
-        live.js("document.querySelector('.phrase').click()")
-        assert live.gone() == [first, first + 1]
-        live.until("return document.querySelector('.phrase').hidden")
-    finally:
-        live.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
-
-
 def test_text_numbers_and_card_describe_the_same_edited_text(live, models):
     """A replaced word and a removed one, in either order, from a link too; undoing both brings back the whole text."""
     live.explain(SENTENCE)
@@ -512,44 +455,6 @@ def test_text_numbers_and_card_describe_the_same_edited_text(live, models):
     live.until("return document.getElementById('model-now').textContent !== '…'")
     assert live.text("#my-swapped") == ""
     assert "compared with the whole text" in live.one("#change").text
-
-
-def test_a_word_is_replaced_by_another(live, models, explained):
-    live.explain(SENTENCE)
-    live.js("document.getElementById('text').scrollIntoView({block: 'center'})")
-    ActionChains(live.driver).double_click(live.unit("dull")).perform()
-    assert live.gone() == []  # two clicks are no removal
-    assert live.js("return document.activeElement.value") == "dull"
-    live.press("brilliant", Keys.ENTER)
-    live.until("return document.querySelector('#my-swapped .number')")
-    edited = SENTENCE.replace("dull", "brilliant")
-    scores, decisions = models["sentiment"].decide([edited])
-    said = live.text("#my-swapped")
-    assert said.startswith(f"With “brilliant” instead of “dull” the model says {decisions[0].label}")
-    assert number(live.one("#my-swapped .number").text) == pytest.approx(float(scores[0]), abs=6e-4)
-    assert "All other words are there. slalom predicts removals, not replacements." in said
-    assert live.unit("brilliant").get_attribute("class").count("swapped")
-    live.until("return location.hash.includes('replaced')")
-    link = live.driver.current_url
-    next(button for button in live.all("#my-swapped button") if button.text == "Undo").click()
-    assert live.unit("dull").is_displayed()
-    assert live.text("#my-swapped") == ""
-    live.js("arguments[0].focus()", live.unit("best"))
-    live.press("r")
-    live.press("worst", Keys.ENTER)
-    live.until("return document.querySelector('#my-swapped .number')")
-    assert live.js("return document.activeElement.textContent") == "worst"  # the focus comes back
-    live.js("arguments[0].focus()", live.unit("things"))
-    live.press(Keys.F2, "nothing", Keys.ESCAPE)
-    assert not live.all(".swap")
-    assert live.unit("things").is_displayed()
-    next(button for button in live.all("#my-swapped button") if button.text == "Explain this text").click()
-    live.until("return document.getElementById('text').textContent.includes('worst')")
-    live.state("done")
-    live.driver.get("about:blank")
-    live.driver.get(link)
-    live.until("return document.querySelector('#my-swapped .number')")
-    assert live.unit("brilliant").is_displayed()
 
 
 def test_the_fewest_words_that_flip_the_decision_are_struck_out(live, models, explained):
@@ -625,7 +530,7 @@ def test_settings_are_in_plain_words_and_are_used(live, models):
     assert live.js("return slalom.panes[0].content.target") == "blame"
     live.choose("#my-method", "leave-one-out")
     live.state("done")
-    assert "Leave one out: Removes each word by itself" in live.text("#my-note")
+    assert "leave-one-out: the change of the score when each unit is removed" in live.text("#my-note")
     assert live.one("#my-queries").get_attribute("disabled")
     live.js("document.querySelector('.unit').click()")  # without intervals a guess is right on the same side of zero
     live.answered()
@@ -651,18 +556,6 @@ def test_the_history_of_the_visit_leads_back(live):
     assert len(live.all("#visits-list button")) >= 2
     live.one("#forget").click()
     assert not live.one("#visits").is_displayed()
-
-
-def test_the_history_leads_back_to_the_class_that_was_explained(live):
-    live.explain("well! well!", "slow", queries=60)
-    live.explain("good ball", "topics", target="", queries=60)
-    live.explain(SENTENCE, target="negative", queries=60)
-    for text, target in (("well! well!", None), ("good ball", None), (SENTENCE, "negative"), ("well! well!", None)):
-        live.one("#visits summary").click()
-        next(entry for entry in live.all("#visits-list button") if text[:12] in " ".join(entry.text.split())).click()
-        live.until("return document.getElementById('text').textContent === arguments[0]", text)
-        live.state("done")
-        assert live.js("return slalom.panes[0].asked.target") == target
 
 
 def test_a_link_that_names_no_class_and_no_score_is_of_the_first_ones(live):
@@ -715,16 +608,8 @@ def test_a_link_holds_everything(live):
     assert "The link is copied" in live.text("#toast")
 
 
-@cases("remote", [False, True])
-def test_the_page_says_whether_texts_leave_the_server(browser, slow, remote):
-    with running({"slow": explainers(slow)["slow"]}, Limits(), remote=remote) as server:
-        about = Live(browser, server.address).open().js("return document.getElementById('about').textContent")
-    assert ("your texts stay on this server." in about) is not remote
-    assert ("this server sends your texts to the API of the model." in about) is remote
-
-
-def test_no_link_and_no_history_holds_the_token(browser, slow):
-    with running({"slow": explainers(slow)["slow"]}, Limits(), access=Access(token="sesame-open-9")) as server:
+def test_no_link_and_no_history_holds_the_token_and_the_page_says_where_texts_go(browser, slow, models):
+    with running({"slow": models["slow"]}, Limits(), access=Access(token="sesame-open-9"), remote=True) as server:
         page = Live(browser, f"{server.address}").open("#text=hello!")
         page.until("return slalom.panes[0].final")
         assert page.js("return location.search") == ""
@@ -732,6 +617,8 @@ def test_no_link_and_no_history_holds_the_token(browser, slow):
         browser.refresh()  # the cookie is enough
         page.until("return window.slalom && slalom.panes[0].final")
         assert page.js("return slalom.panes[0].ui.text.value") == "hello!"
+        about = page.js("return document.getElementById('about').textContent")
+        assert "this server sends your texts to the API of the model." in about
         browser.delete_all_cookies()
 
 
@@ -739,8 +626,7 @@ def test_everything_can_be_taken_along(live, explained, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     live.explain(SENTENCE)
     live.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    pictures = [f"{shown}.{kind}" for shown in ("text", "bar", "scatter") for kind in ("png", "svg")]
-    for name in ("html", "json", "csv", *pictures):
+    for name in ("html", "json", "text.svg"):
         shown, _, kind = name.rpartition(".")
         live.js("arguments[0].click()", live.one(f'[data-format="{kind}"]' + (f'[data-picture="{shown}"]' if shown else "")))
         file = tmp_path / f"explanation{f'-{shown}' if shown else ''}.{kind}"
@@ -776,8 +662,8 @@ def test_errors_are_one_line(live):
     live.driver.get_log("browser")  # the browser notes the status 500
 
 
-def test_a_busy_server_is_asked_again(browser, slow):
-    with running({"slow": explainers(slow)["slow"]}, Limits(waiting=1, workers=1)) as busy:
+def test_a_busy_server_is_asked_again(browser, slow, models):
+    with running({"slow": models["slow"]}, Limits(waiting=1, workers=1)) as busy:
         live = Live(browser, busy.address)
         with slow.held():
             live.open("#text=well!%20one%20two%20three&text2=then!%20one%20two%20three")
@@ -788,8 +674,8 @@ def test_a_busy_server_is_asked_again(browser, slow):
     browser.get_log("browser")
 
 
-def test_when_the_server_is_gone_the_page_waits_and_goes_on(browser, slow):
-    models = {"slow": explainers(slow)["slow"]}
+def test_when_the_server_is_gone_the_page_waits_and_goes_on(browser, models):
+    models = {"slow": models["slow"]}
     with running(models, Limits()) as server:
         live = Live(browser, server.address)
         live.open()
@@ -807,28 +693,26 @@ def test_when_the_server_is_gone_the_page_waits_and_goes_on(browser, slow):
 # --- for everyone
 
 
-@cases("scheme", ["light", "dark"])
-def test_axe_finds_nothing_wrong(live, axe, scheme):
-    live.media(scheme)
-    rules = ["color-contrast"] if scheme == "dark" else []  # the others do not depend on it
-    live.open()
-    assert axe(live.driver, *rules) == []
+def test_axe_finds_nothing_wrong(live, axe):
     live.explain(SENTENCE)
     live.unit("dull").click()
     live.answered()
     live.one("#my-flip").click()
     live.until("return document.querySelector('#my-flipped b')")
-    assert axe(live.driver, *rules) == []
+    assert axe(live.driver) == []
+    live.media("dark")
+    assert axe(live.driver, "color-contrast") == []  # the other rules do not depend on it
+    live.media()
     live.explain("good ball and bad team!", "topics")
     live.one("#compare").click()
     live.state("done", 2)
     live.js("document.querySelector('#second-text .unit').dispatchEvent(new MouseEvent('dblclick', {bubbles: true}))")
     live.one("#visits summary").click()
-    assert axe(live.driver, *rules) == []
+    assert axe(live.driver) == []
 
 
-@cases("width", [320, 390, 820])
-def test_nothing_sticks_out_on_small_screens(live, width):
+def test_nothing_sticks_out_on_small_screens(live):
+    width = 320
     live.media(width=width)
     for make in (live.open, lambda: live.explain(SENTENCE), lambda: live.explain("good ball and bad team!", "topics")):
         make()

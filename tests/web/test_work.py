@@ -153,9 +153,9 @@ def test_new_jobs_go_first_and_old_ones_go_on(monkeypatch):
                 done.append(name)
                 yield name
 
-        held = Job("held", hold())
+        held = Job(hold())
         queue.submit(held)
-        jobs = [Job(f"new {i}", steps("new", 3)) for i in range(4)] + [Job("old", steps("old", 5))]
+        jobs = [Job(steps("new", 3)) for _ in range(4)] + [Job(steps("old", 5))]
         jobs[-1].seconds = 100.0
         for job in jobs:
             queue.submit(job)
@@ -251,8 +251,8 @@ def test_long_fits_leave_a_worker_for_others(monkeypatch):
         assert {job.result().status for job in long} == {200}
 
 
-def test_clients_take_turns():
-    """Of one client's four jobs and another's one, that of the other does not come last."""
+def test_requests_take_turns():
+    """Of four explanations and a question that comes last, the question does not come last."""
     order = []
 
     def noting(texts):

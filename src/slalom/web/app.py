@@ -38,13 +38,6 @@ if TYPE_CHECKING:
 Source: TypeAlias = "Served | ServedCorpus"  # of answers: it has a queue
 
 _LOG = logging.getLogger("slalom")
-_MEANINGS = {
-    400: "The request is not what it must be.",
-    413: "The text or the body is too large.",
-    429: "Too many requests wait; Retry-After says when to come back.",
-    500: "The model failed.",
-    503: "It took too long, or the server is stopping.",
-}
 _STATUSES = {MissingExtra: 503, InputError: 400, ModelError: 500}
 
 
@@ -57,7 +50,6 @@ def application(models: Sequence[Served], access: Access, limits: Limits, corpus
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        responses={status: {"model": schema.Failure, "description": meaning} for status, meaning in _MEANINGS.items()},
     )
     app.add_exception_handler(RequestValidationError, _invalid)
     for kind in (HTTPException, SlalomError, Exception):
@@ -67,7 +59,7 @@ def application(models: Sequence[Served], access: Access, limits: Limits, corpus
     if corpus is not None:
         from slalom.web.corpus import add_corpus  # noqa: PLC0415
 
-        add_corpus(app, corpus, lambda source, request, steps: _answered(source, request, limits, steps, short=True))
+        add_corpus(app, corpus, lambda source, request, steps: _answered(source, request, limits, steps))
     return Guard(app, access, limits)
 
 
@@ -144,7 +136,7 @@ def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits, has_corpus
     async def explain(subject: Subject, request: Request) -> Response:
         served = checked(subject)
         if "text/event-stream" in request.headers.get("accept", ""):
-            job = _submitted(served, request, served.events(subject))
+            job = _submitted(served, served.events(subject))
             return StreamingResponse(_stream(request, job, limits.seconds), media_type="text/event-stream")
         steps = served.explained(subject, lambda e: dumps({"content": content(e), "explanation": e.to_dict(), "final": True}))
         return await _answered(served, request, limits, steps)
@@ -161,7 +153,7 @@ def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits, has_corpus
         for text in question.texts or ():
             check_length(text)
         served = served_by(question.model) if question.keep is None else checked(question.subject())
-        return await _answered(served, request, limits, served.asked(question), short=True)
+        return await _answered(served, request, limits, served.asked(question))
 
     @app.post(
         "/api/flip", summary="The fewest units without which the model decides otherwise", response_model=schema.FlipAnswer
@@ -184,8 +176,8 @@ def _model(served: Served) -> dict[str, Any]:
     return about | {"remote": served.remote}  # whether texts are sent to the API of somebody else
 
 
-def _submitted(source: Source, request: Request, steps: Iterator[Any], short: bool = False) -> Job:
-    job = Job((request.client.host, request.client.port) if request.client else None, steps, short)
+def _submitted(source: Source, steps: Iterator[Any]) -> Job:
+    job = Job(steps)
     source.queue.submit(job)
     return job
 
@@ -207,18 +199,16 @@ async def _messages(request: Request, job: Job, seconds: float) -> AsyncIterator
         job.cancel()
 
 
-async def _result(source: Source, request: Request, limits: Limits, steps: Iterator[Any], short: bool = False) -> Any:
+async def _result(source: Source, request: Request, limits: Limits, steps: Iterator[Any]) -> Any:
     """Return the last message of a job."""
     result = None
-    async for message in _messages(request, _submitted(source, request, steps, short), limits.seconds):
+    async for message in _messages(request, _submitted(source, steps), limits.seconds):
         result = message
     return result
 
 
-async def _answered(
-    source: Source, request: Request, limits: Limits, steps: Iterator[str | None], short: bool = False
-) -> Response:
-    return Response(await _result(source, request, limits, steps, short), media_type="application/json")
+async def _answered(source: Source, request: Request, limits: Limits, steps: Iterator[str | None]) -> Response:
+    return Response(await _result(source, request, limits, steps), media_type="application/json")
 
 
 async def _stream(request: Request, job: Job, seconds: float) -> AsyncIterator[str]:

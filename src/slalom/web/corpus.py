@@ -8,6 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, TypeAlias, final
@@ -27,7 +28,7 @@ from slalom.errors import InputError, SlalomError, one_line
 from slalom.render.page.corpus import summary_content
 from slalom.text import printable
 from slalom.web.access import Limits
-from slalom.web.corpus_texts import MAX_HITS, Hits, Texts
+from slalom.web.corpus_texts import MAX_HITS, Hit, Hits, Texts
 from slalom.web.schema import CorpusQuery
 from slalom.web.served import Served, dumps
 from slalom.web.work import Queue
@@ -37,6 +38,7 @@ Stamps: TypeAlias = Mapping[int, Stamp]
 _LOG = logging.getLogger("slalom")
 _KEPT = 24  # recent searches
 _PAUSE = 10.0  # seconds between two summaries of a corpus that grows, at least
+_REST = 5  # times as long as the last one took, at least
 _VALUES = 50  # of a kept column that is offered as slices
 _WORKERS = 2
 
@@ -129,7 +131,7 @@ class ServedCorpus:
         with self._summarising:
             began = time.monotonic()
             try:
-                self._same = self._same or _same_model(self._corpus.manifest["model"], self._models)
+                self._same = self._same or _same_model(self._corpus.manifest["model"].get("identity"), self._models)
                 self._values = self._counted()
                 made = summary(self._corpus, gold=self._texts.gold, slices=self._slices, target=target or None, progress=step)
                 found = summary_content(made)
@@ -144,7 +146,7 @@ class ServedCorpus:
         with self._lock:
             latest.parts, latest.content, latest.error = parts, content or latest.content, error
             latest.share, latest.version = None, latest.version + 1
-            latest.next_at = ended + max(_PAUSE, 5 * (ended - began))
+            latest.next_at = ended + max(_PAUSE, _REST * (ended - began))
 
     def _counted(self) -> dict[str, list[tuple[Any, int]] | None]:
         """Return statuses and the values of each kept column, the most frequent first; None where there are too many."""
@@ -194,9 +196,7 @@ class ServedCorpus:
         if not asked:  # in the order of the source no other part is read
             matches, numbers = self._count(parts), list(parts)
             places = range(query.offset, min(query.offset + query.limit, matches))
-            shown: Sequence[tuple[int, float | None]] = [
-                (numbers[place // size] * size + place % size, None) for place in places
-            ]
+            shown: Sequence[Hit] = [(numbers[place // size] * size + place % size, None) for place in places]
         else:
             key = tuple(asked.items()), tuple(parts.items())
             hits = self._searches.get(key)
@@ -206,7 +206,7 @@ class ServedCorpus:
                     self._searches[key] = hits
                     while len(self._searches) > _KEPT:
                         self._searches.popitem(last=False)
-            matches, shown = hits.matches, hits.first[query.offset : query.offset + query.limit]
+            matches, shown = hits[0], hits[1][query.offset : query.offset + query.limit]
         yield dumps({
             "texts": self._texts.entries([hit for hit in shown if hit[0] // size in readable]),
             "matches": matches,
@@ -228,24 +228,13 @@ class ServedCorpus:
         yield dumps(self._texts.whole(number, list(self._stamps())))
 
 
-def _same_model(about: Mapping[str, Any], models: Sequence[Served]) -> dict[str, Any]:
-    """Return the id of the served model that made the corpus, and whether it did; of the first one where none did.
-
-    It is not known (None) where a model has no identity, but the name and the labels are the same.
-    """
-    alike = None
+def _same_model(identity: str | None, models: Sequence[Served]) -> dict[str, Any]:
+    """Return the id of the served model that made the corpus, and whether it did; of the first one where none did."""
     for served in models:
-        model = served.explainer.model
-        try:
-            identity = served.explainer.engine.identify()
-        except SlalomError:
-            identity = None
-        if identity is None or about.get("identity") is None:
-            if alike is None and (model.name, list(model.head.labels)) == (about["name"], about["labels"]):
-                alike = served.id
-        elif identity == about["identity"]:
-            return {"model": served.id, "same": True}
-    return {"model": models[0].id, "same": False} if alike is None else {"model": alike, "same": None}
+        with suppress(SlalomError):
+            if identity is not None and served.explainer.engine.identify() == identity:
+                return {"model": served.id, "same": True}
+    return {"model": models[0].id, "same": False}
 
 
 def add_corpus(

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from starlette.exceptions import HTTPException
@@ -39,11 +39,8 @@ _ORDERS = {  # title, and what is sorted by: the largest comes first, NULL last
 }
 
 
-class Hits(NamedTuple):
-    """How many texts match; number, and effect of the word, of the first `MAX_HITS` of them."""
-
-    matches: int
-    first: Sequence[tuple[int, float | None]]
+Hit: TypeAlias = tuple[int, float | None]  # number, and effect of the word
+Hits: TypeAlias = tuple[int, Sequence[Hit]]  # how many texts match, and the first of them
 
 
 @final
@@ -103,7 +100,7 @@ class Texts:
                 yield
             matches = connection.execute("SELECT count(*) FROM hits").fetchone()[0]
             first = f"SELECT number, effect FROM hits ORDER BY rank DESC NULLS LAST, number LIMIT {MAX_HITS}"
-            return Hits(matches, connection.execute(first).fetchall())
+            return matches, connection.execute(first).fetchall()
         finally:
             connection.close()
 
@@ -115,7 +112,7 @@ class Texts:
         index = f"try_cast(regexp_replace({gold}, '\\.0$', '') AS INTEGER)"
         return f"if(list_contains({labels}, {gold}), {gold}, if({index} >= 0, {labels}[{index} + 1], NULL))"
 
-    def entries(self, hits: Sequence[tuple[int, float | None]]) -> list[dict[str, Any]]:
+    def entries(self, hits: Sequence[Hit]) -> list[dict[str, Any]]:
         """Return texts as the list shows them, in the order of the hits; those that are not there are left out."""
         rows = self._rows([number for number, _ in hits], _ENTRY)
         return [self._entry(rows[number], effect) for number, effect in hits if number in rows]

@@ -25,15 +25,10 @@ Picture = Literal["text", "bar", "scatter"]
 _SCORES = "; ".join(f"{score.name}, {score.meaning}" for score in SCORES.values() if score.listed)
 
 
-class _Strict(BaseModel):
-    """A body without unknown fields, and without conversions."""
+class _Options(BaseModel):
+    """How a text is explained: a body without unknown fields, and without conversions."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _Options(_Strict):
-    """How a text is explained."""
-
     model: Text | None = Field(None, description="Id of a model of /api/info. Default: the first.")
     method: Text = Field("joint", description="Name of a method of /api/methods.")
     unit: Text | None = Field(None, description="token, type, word or sentence. Default: that of the method.")
@@ -69,12 +64,6 @@ class DownloadRequest(Subject):
     )
 
 
-class Failure(BaseModel):
-    """Why a request failed, in one line."""
-
-    error: str
-
-
 class Explained(BaseModel):
     """An explanation: `content` as the page shows it, `explanation` as `Explanation.to_dict` gives it."""
 
@@ -95,22 +84,12 @@ class AskedAnswer(BaseModel):
     predicted: list[Any] | None = None
 
 
-class FlipInfo(BaseModel):
-    """Units without which the model decides otherwise."""
-
-    units: list[int]
-    label_before: str | None
-    label_after: str | None
-    score_before: float
-    score_after: float
-    confirmed: bool
-    queries: int
-
-
 class FlipAnswer(BaseModel):
     """The fewest units that were found, confirmed by the model; null where none of the sets that were asked is enough."""
 
-    flip: FlipInfo | None
+    flip: dict[str, Any] | None = Field(
+        description="units; label_before, label_after, score_before, score_after; confirmed; queries."
+    )
 
 
 class CorpusQuery(BaseModel):

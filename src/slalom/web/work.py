@@ -1,7 +1,6 @@
-"""Work that takes long, in turns: threads take one step of one job at a time, and clients take turns.
+"""Work that takes long, in turns: threads take one step of one job at a time, first come first served.
 
     job       an iterator of messages; the work is done in its __next__, in a worker thread
-    turn      the next client that waits, first come first served; of its jobs the short ones first
     step      one __next__: the message goes to the event loop, and the job waits for its next turn
 
 Three of four turns go to jobs that had little time so far: whoever has just come sees something at once, and a long text goes
@@ -12,8 +11,8 @@ closed before its next step; a fit ends at its next iteration, and questions to 
 import asyncio
 import threading
 import time
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Hashable, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any, final
 
@@ -28,11 +27,10 @@ _THREAD = threading.local()
 
 @final
 class Job:
-    """Work for one request of a client; every step is a message to the one who waits, but None."""
+    """Work for one request; every step is a message to the one who waits, but None."""
 
-    def __init__(self, client: Hashable, steps: Iterator[Any], short: bool = False) -> None:
-        self.client, self.steps, self.short = client, steps, short
-        self.position, self.seconds, self.cancelled = 0, 0.0, False
+    def __init__(self, steps: Iterator[Any]) -> None:
+        self.steps, self.position, self.seconds, self.cancelled = steps, 0, 0.0, False
         self._loop = asyncio.get_running_loop()
         self._messages: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
 
@@ -97,32 +95,12 @@ def takes_long() -> None:
 
 
 @final
-class _Turns(OrderedDict[Hashable, deque[Job]]):
-    """Waiting jobs by client, the next client first."""
-
-    def add(self, job: Job) -> None:
-        jobs = self.setdefault(job.client, deque())
-        if job.short:
-            jobs.appendleft(job)
-        else:
-            jobs.append(job)
-
-    def take(self) -> Job:
-        """Return the next job; its client goes to the end."""
-        client, jobs = self.popitem(last=False)
-        job = jobs.popleft()
-        if jobs:
-            self[client] = jobs
-        return job
-
-
-@final
 class Queue:
     """The jobs of one model and the threads that work on them; one of several takes new jobs only."""
 
     def __init__(self, name: str, workers: int, max_jobs: int) -> None:
         self._max_jobs, self._max_old, self._old_running = max_jobs, max(workers - 1, 1), 0
-        self._new, self._old = _Turns(), _Turns()  # jobs that had little time so far, and those that had more
+        self._new, self._old = deque[Job](), deque[Job]()  # jobs that had little time so far, and those that had more
         self._in_a_row = 0  # turns of new jobs since the last one of an old job
         self._jobs: set[Job] = set()
         self._stopping = False
@@ -143,7 +121,7 @@ class Queue:
                 seconds = str(1 + alive // 16)
                 why = f"{alive} requests are waiting already; try again in {seconds} s"
                 raise HTTPException(429, why, {"Retry-After": seconds})
-            job.position = sum(map(len, (*self._new.values(), *self._old.values())))
+            job.position = len(self._new) + len(self._old)
             self._jobs.add(job)
             self._wait(job)
 
@@ -157,7 +135,7 @@ class Queue:
 
     def _wait(self, job: Job) -> None:
         """Let a job wait for its turn."""
-        (self._new if job.seconds < _LITTLE else self._old).add(job)
+        (self._new if job.seconds < _LITTLE else self._old).append(job)
         self._changed.notify()
 
     def _next(self) -> Job | None:
@@ -169,10 +147,10 @@ class Queue:
                 return None
             if self._new and (not self._old_may_run() or self._in_a_row < _NEW_IN_A_ROW):
                 self._in_a_row += 1
-                return self._new.take()
+                return self._new.popleft()
             self._in_a_row = 0
             self._old_running += 1
-            return self._old.take()
+            return self._old.popleft()
 
     def _old_may_run(self) -> bool:
         return bool(self._old) and self._old_running < self._max_old

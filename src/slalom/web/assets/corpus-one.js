@@ -6,16 +6,12 @@ class CorpusOne {
   // hooks: back(), step(by), explain(text), lost(again)
   constructor(root, hooks) {
     Object.assign(this, { root, hooks, number: null });
-    const tool = (name, label, act) => {
-      const button = make("button", { type: "button", id: `corpus-${name}` }, label);
-      button.addEventListener("click", act);
-      return button;
-    };
+    const tool = (name, label, act, kind = "") => button(label, act, { id: `corpus-${name}`, class: kind });
     this.ui = {
       back: tool("back", "← All texts", () => hooks.back()),
       previous: tool("previous", "Previous", () => hooks.step(-1)),
       next: tool("next", "Next", () => hooks.step(1)),
-      explain: tool("explain", "Explain now", () => hooks.explain(this.text)),
+      explain: tool("explain", "Explain now", () => hooks.explain(this.text), "primary"),
       note: make("p", { class: "help" }),
       state: make("p", { role: "status" }),
       head: make("section", { class: "facts", "aria-label": "Text" }),
@@ -23,7 +19,6 @@ class CorpusOne {
       viewer: make("div"),
     };
     const { back, previous, next, explain, note, state, head, effects, viewer } = this.ui;
-    explain.classList.add("primary");
     root.append(make("div", { class: "tools", role: "toolbar", "aria-label": "This text" }, back, previous, next, explain), note, state, head, effects, viewer);
     this.viewer = createViewer(viewer, { prefix: "corpus-" });
   }
@@ -66,12 +61,11 @@ class CorpusOne {
   }
 
   drawHead({ id, label, probability, gold, wrong, target, score, given, content }) {
-    const tile = (name, ...said) => make("div", {}, make("span", { class: "term" }, name), make("span", { class: "said" }, ...said));
-    const tiles = [tile("Text", make("b", { dir: "auto" }, brief(id, 60)))];
-    if (!content && label !== null) tiles.push(tile("The model predicted", make("b", { dir: "auto" }, label), make("span", { class: "soft" }, probability === null ? "" : percent(probability))));
-    if (gold !== null) tiles.push(tile("True label", make("b", { dir: "auto", class: wrong ? "wrong" : "" }, gold), make("span", { class: "soft" }, wrong ? "wrong prediction" : "correct")));
-    if (!content && score !== null) tiles.push(tile(`Score of ${brief(target, 30)}`, make("b", { class: `number ${score < 0 ? "minus" : "plus"}` }, signed(score, 3))));
-    for (const [name, value] of Object.entries(given)) if (value !== null && name !== this.goldName) tiles.push(tile(brief(name, 30), make("b", { dir: "auto" }, brief(value, 60))));
+    const tiles = [tile("Text", bold(brief(id, 60)))];
+    if (!content && label !== null) tiles.push(tile("The model predicted", bold(label), soft(probability === null ? "" : percent(probability))));
+    if (gold !== null) tiles.push(tile("True label", bold(gold, wrong ? "wrong" : ""), soft(wrong ? "wrong prediction" : "correct")));
+    if (!content && score !== null) tiles.push(tile(`Score of ${brief(target, 30)}`, bold(signed(score, 3), `number ${signOf(score)}`)));
+    for (const [name, value] of Object.entries(given)) if (value !== null && name !== this.goldName) tiles.push(tile(brief(name, 30), bold(brief(value, 60))));
     this.ui.head.replaceChildren(...tiles);
     this.ui.head.hidden = false;
   }
@@ -85,12 +79,14 @@ class CorpusOne {
         continue;
       }
       const x = removal[unit] ?? 0;
-      const span = make("span", { class: `unit stored ${x < 0 ? "against" : "for"}${doubt(unit) ? " unsure" : ""}`, title: `${brief(units[unit])}: ${written(x)}${within && within[unit] !== null ? ` ± ${plain(within[unit], 2)}` : ""}` }, part);
+      const around = within && within[unit] !== null ? ` ± ${plain(within[unit], 2)}` : "";
+      const span = make("span", { class: `unit stored ${x < 0 ? "against" : "for"}${doubt(unit) ? " unsure" : ""}`, title: `${brief(units[unit])}: ${written(x)}${around}` }, part);
       span.style.setProperty("--t", Math.min(1, Math.abs(x) / full).toFixed(3));
       text.append(span);
     }
     const order = removal.map((_, i) => i).sort((a, b) => Math.abs(removal[b]) - Math.abs(removal[a])).slice(0, LISTED);
-    const rows = order.map((i) => ({ name: units[i], effect: { mean: removal[i], low: within && within[i] !== null ? removal[i] - within[i] : null, high: within && within[i] !== null ? removal[i] + within[i] : null } }));
+    const end = (i, sign) => (within && within[i] !== null ? removal[i] + sign * within[i] : null);
+    const rows = order.map((i) => ({ name: units[i], effect: { mean: removal[i], low: end(i, -1), high: end(i, 1) } }));
     const chart = make("div", { class: "stored-chart" });
     const quality = [["near the text", fidelity.near], ["all sizes", fidelity.far]].filter(([, r2]) => r2 !== null).map(([name, r2]) => `R² ${r2 < 0 ? "below 0" : plain(r2, 2)} ${name}`);
     const key = (kind, said, name) => make("span", { class: `key ${kind}` }, said, make("bdi", {}, name));

@@ -15,8 +15,8 @@ class CorpusTexts {
       word: make("p", { class: "with-word", hidden: "" }),
       said: make("p", { class: "help", id: id("found"), role: "status" }),
       list: make("ol", { class: "text-list", id: id("texts") }),
-      before: make("button", { type: "button", disabled: "" }, "← Before"),
-      after: make("button", { type: "button", disabled: "" }, "More →"),
+      before: button("← Before", () => this.turn(-PAGE), { disabled: "" }),
+      after: button("More →", () => this.turn(PAGE), { disabled: "" }),
       place: make("span", {}),
     };
     const { search, sort, slice, word, said, list, before, after, place } = this.ui;
@@ -29,8 +29,6 @@ class CorpusTexts {
     });
     sort.addEventListener("change", () => this.set({ sort: sort.value }));
     slice.addEventListener("change", () => this.set({ slice: slice.value }));
-    before.addEventListener("click", () => this.turn(-PAGE));
-    after.addEventListener("click", () => this.turn(PAGE));
   }
 
   // What the corpus offers: orders, columns with few values.
@@ -101,11 +99,9 @@ class CorpusTexts {
     const { word: name, target } = this.query;
     word.hidden = !name && !target;
     if (word.hidden) return;
-    const all = make("button", { type: "button" }, "All texts");
-    all.addEventListener("click", () => this.hooks.word(null));
-    const quoted = (said) => make("b", { dir: "auto" }, `“${brief(said, 60)}”`);
+    const quoted = (said) => bold(`“${brief(said, 60)}”`);
     const said = make("span", {}, "Texts ", ...(name ? ["with ", quoted(name)] : []), ...(target ? [name ? ", explained for " : "explained for ", quoted(target)] : []));
-    word.replaceChildren(said, " ", all);
+    word.replaceChildren(said, " ", button("All texts", () => this.hooks.word(null)));
   }
 
   draw({ texts, matches, offset, most, damaged }) {
@@ -125,17 +121,17 @@ class CorpusTexts {
 
   entry(text) {
     const { label, probability, target, score, wrong, gold, status, error, strongest, effect, fidelity, id, given, preview: parts, number } = text;
-    const line = make("span", { class: "line" }, make("b", { dir: "auto" }, label ?? (status === "explained" ? target : status)));
-    if (probability !== null) line.append(make("span", { class: "soft" }, percent(probability)));
+    const line = make("span", { class: "line" }, bold(label ?? (status === "explained" ? target : status)));
+    if (probability !== null) line.append(soft(percent(probability)));
     if (wrong) line.append(make("span", { class: "wrong", dir: "auto" }, `truly ${brief(gold, 30)}`));
-    if (score !== null) line.append(make("span", { class: `score ${score < 0 ? "minus" : "plus"}`, title: `score of ${target}` }, signed(score, 2)));
+    if (score !== null) line.append(scoreOf(score, target));
     const facts = [`text ${brief(id, 40)}`];
     if (effect !== null) facts.push(`“${brief(this.query.word, 30)}” ${written(effect)}`);
     else if (strongest) facts.push(`strongest “${brief(strongest.unit, 24)}” ${written(strongest.effect)}`);
     if (fidelity !== null) facts.push(fidelity < 0 ? "R² below 0" : `R² ${plain(fidelity, 2)}`);
     for (const [name, value] of Object.entries(given)) if (value !== null && name !== this.goldName) facts.push(`${brief(name, 20)} ${brief(value, 30)}`);
-    const button = make("button", { type: "button", "data-number": number }, line, parts.length ? preview(parts) : "", ...(error ? [make("span", { class: "failed" }, error)] : []), make("span", { class: "small" }, facts.join(" · ")));
-    button.addEventListener("click", () => this.hooks.open(number));
-    return make("li", {}, button);
+    const entry = button("", () => this.hooks.open(number), { "data-number": number });
+    entry.append(line, preview(parts), error ? make("span", { class: "failed" }, error) : "", make("span", { class: "small" }, facts.join(" · ")));
+    return make("li", {}, entry);
   }
 }

@@ -12,11 +12,7 @@ const corpusView = {
     Object.assign(this, { info, hooks });
     const views = byId("views");
     views.hidden = false;
-    for (const [value, label] of [["text", "One text"], ["corpus", "Corpus"]]) {
-      const input = make("input", { type: "radio", name: "view", value });
-      input.addEventListener("change", () => (value === "corpus" ? this.open() : this.leave()));
-      views.append(make("label", {}, input, make("span", {}, label)));
-    }
+    views.append(choice("view", "text", "One text", true, () => this.leave()), choice("view", "corpus", "Corpus", false, () => this.open()));
     this.ui = {
       head: make("section", { class: "facts", "aria-label": "Corpus", id: "corpus-head" }), notice: make("p", { class: "card notice", role: "note", id: "corpus-notice", hidden: "" }),
       state: make("p", { class: "card", role: "status", id: "corpus-state" }), words: make("section", { class: "card", "aria-labelledby": "corpus-words-title", hidden: "" }),
@@ -39,10 +35,9 @@ const corpusView = {
       this.hide();
       return false;
     }
-    const number = fields.get("number");
-    this.number = /^[0-9]{1,15}$/.test(number ?? "") ? Number(number) : null;
-    const offset = /^[0-9]{1,15}$/.test(fields.get("offset") ?? "") ? Number(fields.get("offset")) : 0;
-    const query = { search: "", word: "", target: "", sort: "number", slice: "", offset };
+    const whole = (name) => (/^[0-9]{1,15}$/.test(fields.get(name) ?? "") ? Number(fields.get(name)) : null);
+    this.number = whole("number");
+    const query = { search: "", word: "", target: "", sort: "number", slice: "", offset: whole("offset") ?? 0 };
     for (const name of QUERY) query[name] = (fields.get(name) ?? query[name]).slice(0, name === "slice" ? 400 : 200);
     this.reveal();
     this.texts.set(query, true);
@@ -75,16 +70,13 @@ const corpusView = {
   },
 
   hide() {
-    if (!this.on && !document.body.classList.contains("in-corpus")) {
-      document.querySelector('#views [value="text"]').checked = true;
-      return;
-    }
+    document.querySelector('#views [value="text"]').checked = true;
+    if (!this.on) return;
     this.on = false;
     window.clearTimeout(this.timer);
     this.texts.stop();
     document.body.classList.remove("in-corpus");
     byId("corpus").hidden = true;
-    document.querySelector('#views [value="text"]').checked = true;
     byId("title").textContent = "Why did the model decide that?";
   },
 
@@ -201,20 +193,17 @@ const corpusView = {
   },
 
   drawHead(corpus) {
-    const tile = (name, ...said) => make("div", {}, make("span", { class: "term" }, name), make("span", { class: "said" }, ...said));
     const { failed = 0, killed = 0 } = corpus.statuses;
     const of = corpus.of && corpus.of > corpus.texts ? ` of ${whole(corpus.of)}` : "";
     this.ui.head.replaceChildren(
-      tile("Corpus", make("b", { dir: "auto" }, corpus.name)), tile("Model", make("b", { dir: "auto" }, corpus.model)),
-      tile("Texts", make("b", { class: "number" }, `${whole(corpus.texts)}${of}`), make("span", { class: "soft" }, corpus.running ? "a run is under way" : of ? "not complete" : "")),
-      ...(failed + killed ? [tile("Without explanation", make("b", { class: "number" }, whole(failed + killed)))] : []),
-      ...(this.accuracy === null || this.accuracy === undefined ? [] : [tile("Accuracy", make("b", { class: "number" }, percent(this.accuracy)))]),
+      tile("Corpus", bold(corpus.name)), tile("Model", bold(corpus.model)),
+      tile("Texts", bold(`${whole(corpus.texts)}${of}`, "number"), soft(corpus.running ? "a run is under way" : of ? "not complete" : "")),
+      ...(failed + killed ? [tile("Without explanation", bold(whole(failed + killed), "number"))] : []),
+      ...(this.accuracy === null || this.accuracy === undefined ? [] : [tile("Accuracy", bold(percent(this.accuracy), "number"))]),
     );
     const { notice } = this.ui;
-    notice.hidden = !corpus.served || corpus.served.same === true;
-    if (!notice.hidden) notice.textContent = corpus.served.same === false
-      ? `The model that is served here (${this.served.name}) is not the one that made this corpus (${corpus.model}): new explanations may differ from the stored ones.`
-      : `It is not known whether the served model is exactly the one that made this corpus (${corpus.model}).`;
+    notice.hidden = !corpus.served || corpus.served.same;
+    notice.textContent = `The model that is served here (${this.served.name}) is not the one that made this corpus (${corpus.model}): new explanations may differ from the stored ones.`;
   },
 
   drawState({ computing, share: done, error }) {

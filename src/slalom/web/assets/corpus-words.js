@@ -46,16 +46,10 @@ class CorpusWords {
     this.ui.target.value = target;
     const legend = this.ui.kinds.querySelector("legend");
     this.ui.kinds.hidden = kinds.length < 2;
-    this.ui.kinds.replaceChildren(legend, ...kinds.map(([kind, label]) => {
-      const input = make("input", { type: "radio", name: "corpus-kind", value: kind });
-      input.checked = kind === this.kind;
-      input.addEventListener("change", () => {
-        this.kind = kind;
-        this.sort = null;
-        this.draw();
-      });
-      return make("label", {}, input, make("span", {}, label));
-    }));
+    this.ui.kinds.replaceChildren(legend, ...kinds.map(([kind, label]) => choice("corpus-kind", kind, label, kind === this.kind, () => {
+      Object.assign(this, { kind, sort: null });
+      this.draw();
+    })));
     this.draw();
   }
 
@@ -115,7 +109,7 @@ class CorpusWords {
       ["name", "word", (item) => item.name],
       ["texts", "texts", (item) => item.texts, (item) => whole(item.texts)],
       ["effect", "effect", (item) => item.mean ?? 0, (item) => written(item.mean)],
-      ["interval", "95% interval", (item) => (item.low === null ? 0 : item.high - item.low), between],
+      ["interval", "95% interval", (item) => item.high - item.low, between],
       ["strongest", `top ${about.strongest}`, (item) => item.strongest, (item) => share(item.strongest)],
       ["against", "reversed", (item) => item.against / item.texts, (item) => share(item.against / item.texts)],
       ...(about.gold === null ? [] : [["gap", "correct − wrong", (item) => item.correct_minus_wrong?.difference ?? 0, (item) => written(item.correct_minus_wrong?.difference)]]),
@@ -124,9 +118,8 @@ class CorpusWords {
   }
 
   sortBy(key) {
-    const signs = key === "effect" || key === "gap" || key.startsWith("slice ");
-    const ways = key === "name" ? ["ascending", "descending"] : signs ? ["other", "descending", "ascending"] : ["descending", "ascending"];
-    this.sort = { key, way: this.sort?.key === key ? ways[(ways.indexOf(this.sort.way) + 1) % ways.length] : ways[0] };
+    const [first, second] = key === "name" ? ["ascending", "descending"] : ["descending", "ascending"];
+    this.sort = { key, way: this.sort?.key === key && this.sort.way === first ? second : first };
     this.drawTable();
     this.ui.table.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus();
   }
@@ -138,13 +131,10 @@ class CorpusWords {
     if (this.sort) {
       const [, , value] = columns.find(([key]) => key === this.sort.key) ?? columns[0];
       const sign = this.sort.way === "ascending" ? 1 : -1;
-      const size = this.sort.way === "other" ? (item) => Math.abs(value(item)) : value;
-      kept.sort((a, b) => (this.sort.key === "name" ? sign * a.name.localeCompare(b.name) : sign * (size(a) - size(b))));
+      kept.sort((a, b) => sign * (this.sort.key === "name" ? a.name.localeCompare(b.name) : value(a) - value(b)));
     }
     const head = make("tr", {}, ...columns.map(([key, label]) => {
-      const button = make("button", { type: "button", "data-key": key }, brief(label, 20));
-      button.addEventListener("click", () => this.sortBy(key));
-      const cell = make("th", { scope: "col", class: key === "name" ? "name" : "" }, button);
+      const cell = make("th", { scope: "col", class: key === "name" ? "name" : "" }, button(brief(label, 20), () => this.sortBy(key), { "data-key": key }));
       if (this.sort?.key === key) cell.setAttribute("aria-sort", this.sort.way);
       return cell;
     }));

@@ -5,7 +5,7 @@ function editUnit(beside, name, done) {
   document.querySelector(".swap")?.remove();
   const input = make("input", { type: "text", "aria-label": `Instead of “${brief(name)}”`, dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: "1000" });
   input.value = beside.textContent;
-  const form = make("form", {}, input, make("button", { type: "submit", class: "primary" }, "Ask the model"), make("button", { type: "button", class: "cancel" }, "Cancel"));
+  const form = make("form", {}, input, make("button", { type: "submit", class: "primary" }, "Ask the model"), button("Cancel", () => close()));
   const box = make("div", { class: "swap", role: "dialog", "aria-label": `Replace “${brief(name)}”` }, form);
   const close = () => {
     box.remove();
@@ -16,7 +16,6 @@ function editUnit(beside, name, done) {
     close();
     done(input.value);
   });
-  form.querySelector(".cancel").addEventListener("click", close);
   form.addEventListener("keydown", (event) => {
     event.stopPropagation();
     if (event.key === "Escape") close();

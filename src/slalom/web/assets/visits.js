@@ -44,15 +44,13 @@ const visits = {
   draw() {
     byId("visits").hidden = !this.list.length;
     byId("visits-list").replaceChildren(...this.list.map(({ key, prediction, target, score, preview: parts }) => {
-      const line = make("span", { class: "line" }, make("b", { dir: "auto" }, prediction ? prediction[0] : target));
-      if (prediction && prediction[1] !== null) line.append(make("span", { class: "soft" }, percent(prediction[1])));
-      line.append(make("span", { class: `score ${score < 0 ? "minus" : "plus"}`, title: `score of ${target}` }, signed(score, 2)));
-      const button = make("button", { type: "button" }, line, preview(parts));
-      button.addEventListener("click", () => {
+      const chance = prediction && prediction[1] !== null ? soft(percent(prediction[1])) : "";
+      const entry = button("", () => {
         byId("visits").open = false;
         this.open(JSON.parse(key));
       });
-      return make("li", {}, button);
+      entry.append(make("span", { class: "line" }, bold(prediction ? prediction[0] : target), chance, scoreOf(score, target)), preview(parts));
+      return make("li", {}, entry);
     }));
   },
 };
