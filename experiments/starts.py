@@ -28,7 +28,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from experiments.tokenizers import learnt_tokenizer, new_tokenizer, save_tokenizer
+from experiments.learnt_tokenizers import learnt_tokenizer, new_tokenizer, save_tokenizer
 from slalom.models.huggingface.saved import quietly
 from slalom.theory.blank import new_classifier
 

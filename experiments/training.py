@@ -20,7 +20,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 
-from experiments.tokenizers import learnt_tokenizer, learnt_words, new_tokenizer, save_tokenizer
+from experiments.learnt_tokenizers import learnt_tokenizer, learnt_words, new_tokenizer, save_tokenizer
 from slalom.errors import InputError, ModelError
 from slalom.evaluate.labelled import Labelled, read_labelled
 from slalom.models.huggingface.one_layer import AttentionClassifier, AttentionConfig

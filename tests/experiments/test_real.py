@@ -10,12 +10,12 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 
 from experiments.__main__ import main
 from experiments.harness import Lab, lots
+from experiments.learnt_tokenizers import learnt_tokenizer, new_tokenizer, save_tokenizer
 from experiments.real import Measured, better
 from experiments.reviews import reviews
 from experiments.starts import MambaForSequenceClassification, begin
 from experiments.table11 import printed
 from experiments.texts import FILMS, MIXED, RESTAURANTS, made_of_phrases
-from experiments.tokenizers import learnt_tokenizer, new_tokenizer, save_tokenizer
 from experiments.training import Labelled, Recipe, train
 from slalom import Explainer
 

@@ -1,6 +1,9 @@
 """The reference in one file, held to the default method and to what its formulas must equal."""
 
+import sys
+from importlib.metadata import packages_distributions
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,3 +106,9 @@ def test_rows_are_distinct_and_no_more_than_asked():
             assert len(rows) == len(np.unique(rows, axis=0)) <= queries, (n, queries)
             assert rows.all(axis=1).any(), (n, queries)
             assert (~rows).all(axis=1).any(), (n, queries)
+
+
+def test_a_script_of_this_folder_finds_the_packages_that_it_imports():
+    """`python experiments/small.py` puts the folder before them: no file may have the name of one."""
+    names = {path.stem for path in Path(small.__file__).parent.glob("*.py")}
+    assert not names & (packages_distributions().keys() | sys.stdlib_module_names)

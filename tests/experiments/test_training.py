@@ -14,7 +14,7 @@ from safetensors.numpy import load_file  # noqa: E402
 
 import slalom  # noqa: E402
 from experiments.__main__ import main  # noqa: E402
-from experiments.tokenizers import learnt_words, new_tokenizer  # noqa: E402
+from experiments.learnt_tokenizers import learnt_words, new_tokenizer  # noqa: E402
 from experiments.training import ATTENTION, Labelled, Recipe, ask, encoded, loaded_classifier, shuffled, train  # noqa: E402
 from slalom.errors import InputError, ModelError  # noqa: E402
 from slalom.theory import attention  # noqa: E402

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from experiments.tokenizers import learnt_words, new_tokenizer
+from experiments.learnt_tokenizers import learnt_words, new_tokenizer
 from experiments.training import ATTENTION, Labelled, train
 from slalom.models.huggingface import HuggingFace
 from slalom.theory import attention
