@@ -1,6 +1,5 @@
 """Work in turns: fairness, cancellation, full queues, and models that fail, hang or answer nonsense."""
 
-import asyncio
 import json
 import math
 import threading
@@ -8,13 +7,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from itertools import groupby
-from types import SimpleNamespace
 
 import pytest
 
 from slalom.core import Joint
 from slalom.interrupt import Interrupted
-from slalom.web.work import Job, Queue
 from tests.cases import cases
 from tests.waiting import DEADLINE, until
 from tests.web.serving import TEXT, answers, rounds, serving
@@ -135,41 +132,6 @@ def test_hanging_up_while_nothing_is_sent_frees_the_place():
         gate.open.set()
         assert held.result().status == 200
         until(lambda: not jobs)
-
-
-def test_new_jobs_go_first_and_old_ones_go_on(monkeypatch):
-    monkeypatch.setattr("slalom.web.work.time", SimpleNamespace(monotonic=lambda: 0.0))  # no job gets old by a slow machine
-    done, ready = [], threading.Event()
-
-    async def run():
-        queue = Queue("test", 1, 100)
-
-        def hold():
-            assert ready.wait(DEADLINE)
-            yield None
-
-        def steps(name, number):
-            for _ in range(number):
-                done.append(name)
-                yield name
-
-        held = Job(hold())
-        queue.submit(held)
-        jobs = [Job(steps("new", 3)) for _ in range(4)] + [Job(steps("old", 5))]
-        jobs[-1].seconds = 100.0
-        for job in jobs:
-            queue.submit(job)
-        ready.set()
-        for job in jobs:
-            _ = [message async for message in job.messages(DEADLINE)]
-        queue.stop()
-
-    asyncio.run(run())
-    assert done.count("new") == 12
-    assert done.count("old") == 5
-    assert done[:2] == ["new", "new"]
-    assert 0 < done.index("old") <= 3, "one of four turns"
-    assert "new" not in done[-1:], "what is left of the old one comes last"
 
 
 def test_a_long_text_does_not_hold_up_a_short_one():
@@ -401,6 +363,5 @@ def test_many_requests_leave_nothing_behind():
         assert statuses == [200] * 8
         queue = client.server.models[0].queue
         until(lambda: len(queue) == 0)
-        assert not queue._new
-        assert not queue._old
+        assert not queue._waiting
         assert threading.active_count() < before + 25

@@ -120,7 +120,6 @@ def sql(out: str, query: str, /, *, as_json: Json = False, csv: Annotated[Path |
 
 
 def _show_summary(summary: Any, screen: Console, output: Output) -> None:
-    """Print a summary as tables that fit into 80 columns."""
     from slalom.corpus.queries import POOR_R2  # noqa: PLC0415
 
     about = summary.about
@@ -193,7 +192,6 @@ def _show_words(screen: Console, kind: str, words: Sequence[Any], about: Any) ->
 
 
 def _show_comparison(comparison: Any, screen: Console, output: Output) -> None:
-    """Print a comparison as tables that fit into 80 columns."""
     about = comparison.about
     first, second = about["models"]
     shared = f"{about['shared']:,} shared texts; effects on “{about['target']}”"

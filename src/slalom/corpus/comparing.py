@@ -116,7 +116,6 @@ class _Pair:
         return f"SELECT number, key, b.y AS y0, a.y AS y1, b.place FROM ({b}) b JOIN ({a}) a USING (number, key)"
 
     def changes(self, least: int, top: int) -> Iterator[Change]:
-        """Yield what changed: words, phrases and pieces."""
         sums = {"s1": "y1 - y0", "s2": "(y1 - y0) ** 2", "b1": "y0", "b2": "y0 ** 2", "a1": "y1", "a2": "y1 ** 2"}
         columns = ", ".join(f"sum({what}) AS {name}" for name, what in sums.items())
         added = ", ".join(f"sum({name}) AS {name}" for name in ("n", *sums))
@@ -161,7 +160,6 @@ class _Pair:
         return f"SELECT {names} FROM matched m JOIN {before} b ON b.number = m.number JOIN {after} a ON a.number = m.other"
 
     def flipped(self) -> dict[str, Any]:
-        """Return how many predictions flipped, by labels, and both accuracies."""
         ways, right = Counter[tuple[str, str]](), Counter[str]()
         query = f"SELECT label, new, gold, count(*) FROM ({self._predictions()}) GROUP BY ALL ORDER BY ALL"
         for label, new, gold, n in self._run(query).fetchall():

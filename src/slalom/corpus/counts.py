@@ -70,7 +70,6 @@ class Counts:
         self.sizes = self._grouped()
 
     def _chosen(self, target: str | None, folder: str, explained: int) -> str:
-        """Return the class that is summarised."""
         if not self.targets and explained:
             raise InputError(
                 f"{folder!r} must have at least one text that is not poorly explained (a held-out R2 near the text of"

@@ -77,7 +77,6 @@ class Dispatcher:
         worker.stop()
 
     def _collect(self, future: "Future[Any]", worker: Worker, job: Job | None, jobs: Iterator[Job]) -> None:
-        """Take the result of a worker, and give it the next job."""
         error = future.exception()
         if error is None:
             if job is None:
@@ -111,7 +110,6 @@ class Dispatcher:
             self._again.appendleft(job)  # the worker has died before it was asked
 
     def _retry(self, job: Job) -> None:
-        """Ask for the rows of a dead worker's job again, one by one."""
         self._parts.setdefault(job.part, (job.rows, []))
         deaths = job.deaths + 1 if len(job.rows) == 1 else 0
         if deaths == _DEATHS:
@@ -138,7 +136,6 @@ class Dispatcher:
             self.assemble(job.part, sorted(rows, key=lambda row: int(row["number"])), source)
 
     def _killed_row(self, row: SourceRow) -> dict[str, Any]:
-        """Return the row of a text that has ended its workers."""
         hung = "" if self.setup.timeout is None else f", or no answer of the model within {self.setup.timeout:g} s"
         causes = f"a crash, an exit, out of memory{hung}" if hung else "a crash, an exit, or out of memory"
         reason = f"the text ended the process that explained it, {_DEATHS} times by itself ({causes})"

@@ -198,13 +198,11 @@ def _reach(address: str) -> None:
 
 
 def threads(cores: int) -> dict[str, str]:
-    """Return the environment of a worker that may use so many cores."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SLALOM_THREADS")
     return {**dict.fromkeys(names, str(cores)), "TOKENIZERS_PARALLELISM": "false"}
 
 
 def limit_threads(environment: Mapping[str, str]) -> None:
-    """Set the environment of a worker, and the threads of what is loaded already."""
     os.environ.update(environment)
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
@@ -220,7 +218,6 @@ def gpus() -> list[str]:
 
 
 def pickled(setup: Setup) -> bytes:
-    """Return a setup as bytes for another process."""
     try:
         return pickle.dumps(setup)
     except Exception as error:  # of any kind

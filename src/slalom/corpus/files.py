@@ -61,11 +61,9 @@ class Source(ABC):
         """Yield the rows from one number on."""
 
     def count(self) -> int | None:
-        """Return the number of rows; None where only reading tells."""
         return None
 
     def share(self) -> float | None:
-        """Return which share of the source has been read; None where it is not known."""
         return None
 
     def encloses(self, folder: Folder) -> bool:
@@ -170,7 +168,6 @@ class Files(Source):
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[Any]:
-        """Open a file; errors name it."""
         try:
             with self._system.open_input_file(self._files[name].path) as file:
                 yield file
@@ -218,7 +215,6 @@ def _kind(name: str) -> str:
 
 
 def _decompressed(raw: Any, name: str) -> Any:
-    """Return a buffered file of bytes."""
     from pyarrow import CompressedInputStream  # noqa: PLC0415
 
     if name.lower().endswith(".gz"):

@@ -33,7 +33,6 @@ _VERIFIED: dict[str, Stamp] = {}  # parts by address, with size and time for whi
 
 
 def part_name(number: int) -> str:
-    """Return the name of a part."""
     return f"{PARTS}/{number:06d}.parquet"
 
 
@@ -50,14 +49,12 @@ class Folder:
         return Folder, (self.address,)
 
     def path(self, name: str) -> str:
-        """Return the address of a file."""
         if self.is_local:
             return self.at(name)
         place, mark, options = (self.address, "", "") if "?" in self.root else self.address.partition("?")
         return f"{place.rstrip('/')}/{name}{mark}{options}"
 
     def at(self, name: str) -> str:
-        """Return the path of a file in the file system."""
         return f"{self.root.rstrip('/')}/{name}"
 
     def read(self, name: str) -> bytes | None:
@@ -98,7 +95,6 @@ class Folder:
         return [info.base_name for info in files if info.is_file]
 
     def remove(self, name: str) -> None:
-        """Remove a file, if there is one."""
         with suppress(FileNotFoundError):
             self.files.delete_file(self.at(name))
 
@@ -161,7 +157,6 @@ def _write(path: Path, content: Any) -> None:
 
 
 def write_part(folder: Folder, number: int, content: Any) -> None:
-    """Write a part and its digest."""
     before = folder.read(_digest_name(number)) or b""
     folder.write(_digest_name(number), before + _line(number, content))
     folder.write(part_name(number), content)

@@ -28,12 +28,10 @@ _PATIENCE = 1.0  # seconds: `is_running` may hold the lock for a moment
 
 
 def locked(folder: Folder) -> Any:
-    """Exclude other runs on a folder, in a `with` statement."""
     return _system_lock(folder) if folder.is_local and fcntl is not None else _file_as_lock(folder)
 
 
 def is_running(folder: Folder) -> bool:
-    """Return whether a run holds a folder."""
     if not folder.is_local or fcntl is None:
         holder = _holder(folder)
         return holder is not None and not _has_ended(holder)
@@ -73,7 +71,6 @@ def _opened(folder: Folder, flags: int) -> Any:
 
 
 def _flocked(file: Any, kind: int) -> bool:
-    """Try to take the lock of an open file."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:

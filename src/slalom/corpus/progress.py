@@ -39,7 +39,6 @@ class Progress:
         return min((n for n in (number, self.limit) if n is not None), default=None)
 
     def add(self, counts: dict[str, int]) -> None:
-        """Count the texts of a part that is there."""
         self.done += sum(counts.values())
         self.bar.update(max(self.done - self.bar.n, 0))
         self.failed += counts["failed"] + counts["killed"]
@@ -48,7 +47,6 @@ class Progress:
         self.tick()
 
     def tick(self) -> None:
-        """Save the progress every now and then."""
         if self.bar.total != self.texts:
             self.bar.total = self.texts
             self.bar.refresh()
@@ -56,14 +54,12 @@ class Progress:
             self.save()
 
     def save(self) -> None:
-        """Save the progress."""
         self._saved = time.time()
         saved = {name: getattr(self, name) for name in ("texts", "done", "began_with", "began", "complete")}
         saved |= {"counted": self.count is not None or self.complete, "updated": self._saved}
         self.folder.write(PROGRESS, json.dumps(saved, indent=1).encode())
 
     def finish(self, texts: int) -> None:
-        """Say that all texts are done."""
         self.complete, self.count, self.done = True, texts, texts
 
     def close(self) -> None:
@@ -183,7 +179,6 @@ def saved_progress(folder: Folder) -> dict[str, Any]:
 
 
 def _clock(seconds: float) -> str:
-    """Return a time as text: 12 s, 3 min, 2.5 h, 3.1 days."""
     for size, unit in ((86400.0, "days"), (3600.0, "h")):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"

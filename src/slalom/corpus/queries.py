@@ -49,12 +49,10 @@ DROP TABLE by_cell; DROP TABLE partial; DROP TABLE frequent;
 
 
 def kind_of(key: str) -> Kind:
-    """Return what a key names."""
     return "piece" if key.startswith(PIECE) else "phrase" if BETWEEN in key else "word"
 
 
 def ask(folder: Folder, query: str) -> Any:
-    """Return the answer to a question of a user as a relation of DuckDB."""
     connection = connect()
     import duckdb  # noqa: PLC0415
 
@@ -219,7 +217,6 @@ def _given(name: str | None) -> str:
 
 
 def connect() -> Any:
-    """Return a connection to a new database in memory."""
     with require("a query over a corpus", "corpus", "duckdb"):
         import duckdb  # noqa: PLC0415
     spilled = Path(tempfile.gettempdir()) / f"slalom-duckdb-{uuid4().hex[:12]}"
@@ -268,10 +265,8 @@ class Parts:
 
 
 def literal(text: str) -> str:
-    """Return a string as SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """Return the name of a column as SQL."""
     return '"' + name.replace('"', '""') + '"'

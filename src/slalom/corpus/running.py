@@ -167,7 +167,6 @@ def retry_failed(
 
 
 def _complete_manifest(folder: Folder) -> dict[str, Any]:
-    """Return the manifest of a corpus that can be continued."""
     manifest = read_manifest(folder)
     missing = [name for name in (*_DESCRIBED, *_SETTINGS, "command") if name not in manifest]
     if missing:
@@ -198,7 +197,6 @@ class _Where:
             raise InputError("a timeout ends a worker, and this run has none; add workers (--workers 1 or more)")
 
     def executor(self) -> Executor | None:
-        """Return the executor; None for this process."""
         if self.ray is not None:
             return RayActors(self.ray, self.workers, self.cores or 1, self.gpus)
         return Processes(self.workers, self.cores) if self.workers else None
@@ -307,7 +305,6 @@ class _Run:
             raise InputError(f"{self.folder.address!r} has {others[0]} but no {MANIFEST}; name another folder")
 
     def _compare(self, now: dict[str, Any]) -> None:
-        """Raise where the manifest says something else."""
         changes = differences({name: self.manifest[name] for name in now}, now) if self.manifest else []
         if changes:
             raise InputError(
@@ -355,7 +352,6 @@ class _Run:
             )
 
     def _failed_rows(self, failing: set[int]) -> Iterator[Job]:
-        """Yield the rows of parts that are not explained."""
         for part, rows in self._parts(min(failing)):
             if part in failing:
                 statuses = self._read(part).column("status").to_pylist()
@@ -387,7 +383,6 @@ class _Run:
         return InProcess(self.progress.bar.update)
 
     def _write_rows(self, part: int, rows: list[dict[str, Any]], source: Sequence[SourceRow]) -> None:
-        """Write a part whose rows came one by one."""
         made = table(rows, self.columns.keep)
         write_part(self.folder, part, encoded(made, digest(source)))
         self._count(part, counts(made))
@@ -406,7 +401,6 @@ class _Run:
 
 
 def differences(before: Any, now: Any, name: str = "") -> list[str]:
-    """Return how plain data differ, in words."""
     if name == "source":
         before, now = _content(before), _content(now)
     if isinstance(before, dict) and isinstance(now, dict):

@@ -90,12 +90,10 @@ class Columns(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """All of them, each once."""
         return list(dict.fromkeys([self.text, *([] if self.id is None else [self.id]), *self.keep]))
 
 
 def source_of(source: Any, text_column: str = "text", split: str | None = None) -> Source:
-    """Return the source that a user names."""
     if not isinstance(source, str | Path):
         if not isinstance(source, Iterable):
             raise InputError(f"a source must be a path, hf:NAME or an iterable of texts; got {type(source).__name__}")
@@ -134,7 +132,6 @@ def rows_of(source: Source, columns: Columns, first: int = 0, limit: int | None 
 
 
 def _text_of(text: Any, column: str) -> tuple[Any, str | None]:
-    """Return a text, and why it is none."""
     if isinstance(text, bytes):  # a Parquet file may declare strings as bytes
         try:
             return text.decode("utf-8"), None

@@ -196,7 +196,6 @@ class Snippet(NamedTuple):
 def snippet(
     key: str, place: int, text: str | None, starts: Sequence[int], ends: Sequence[int], word_of: Sequence[int]
 ) -> Snippet:
-    """Return the occurrence of a key at a place of a text."""
     if text is None:
         return Snippet(None, key.removeprefix(queries.PIECE).replace(queries.BETWEEN, " "), None)
     last = place + key.count(queries.BETWEEN)
@@ -215,7 +214,6 @@ def written(key: str, occurrence: Snippet | Example) -> str:
 
 
 def _shortcut(word: WordEffect, numbers: Suspicion, counts: Counts) -> Shortcut:
-    """Return a word as a shortcut, with the reasons in words."""
     score, least, *shares, where = map(float, numbers)
     unsupported, concentration, support = (None if np.isnan(share) else share for share in shares)
     name = list(counts.sizes["slice"])[int(where)] if where >= 0 else None

@@ -91,7 +91,6 @@ class Selection:
         return {key: Suspicion(*(column[i] for column in numbers)) for key, i in place.items() if alone[key]}
 
     def _words_of_pieces(self, keys: Mapping[int, int]) -> list[int]:
-        """Return words that have some of these keys as pieces, beside those that are among them: the strongest ones."""
         words = [
             key
             for key, parts in self._parts.items()

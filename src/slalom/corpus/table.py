@@ -34,7 +34,6 @@ class SourceRow(NamedTuple):
 
 
 def arrow() -> Any:
-    """Return pyarrow."""
     with require("a corpus", "corpus", "pyarrow"):
         import pyarrow as pa  # noqa: PLC0415
     return pa
@@ -88,7 +87,6 @@ def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full:
 
 
 def failed_row(source: SourceRow, error: str, status: str = FAILED, *, text: bool = True) -> dict[str, Any]:
-    """Return the row of a text that could not be explained."""
     return {**_source_columns(source, text), "status": status, "error": error}
 
 
@@ -182,7 +180,6 @@ def encoded(part: Any, digest: str) -> Any:
 
 
 def counts(part: Any) -> dict[str, int]:
-    """Return the number of rows of a pyarrow table by status."""
     statuses = part.column("status").to_pylist()
     return {status: statuses.count(status) for status in STATUSES}
 

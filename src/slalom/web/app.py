@@ -42,7 +42,6 @@ _STATUSES = {MissingExtra: 503, InputError: 400, ModelError: 500}
 
 
 def application(models: Sequence[Served], access: Access, limits: Limits, corpus: "ServedCorpus | None" = None) -> Guard:
-    """Return the server as an ASGI application."""
     app = FastAPI(
         title="slalom",
         version=slalom.__version__,
@@ -183,8 +182,6 @@ def _submitted(source: Source, steps: Iterator[Any]) -> Job:
 
 
 async def _messages(request: Request, job: Job, seconds: float) -> AsyncIterator[Any]:
-    """Yield the messages of a job; cancel it where the client goes away."""
-
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
@@ -200,7 +197,6 @@ async def _messages(request: Request, job: Job, seconds: float) -> AsyncIterator
 
 
 async def _result(source: Source, request: Request, limits: Limits, steps: Iterator[Any]) -> Any:
-    """Return the last message of a job."""
     result = None
     async for message in _messages(request, _submitted(source, steps), limits.seconds):
         result = message
@@ -212,7 +208,6 @@ async def _answered(source: Source, request: Request, limits: Limits, steps: Ite
 
 
 async def _stream(request: Request, job: Job, seconds: float) -> AsyncIterator[str]:
-    """Yield the messages of a job as server-sent events."""
     try:
         yield _event("queued", dumps({"position": job.position}))
         async for name, message in _messages(request, job, seconds):
@@ -231,7 +226,6 @@ def _event(name: str, data: str) -> str:
 
 
 def _status(error: Exception) -> tuple[int, str]:
-    """Return the status of an error, and its line."""
     if isinstance(error, HTTPException):
         return error.status_code, one_line(error.detail)
     status, said = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), None), one_line(error)

@@ -88,7 +88,6 @@ class ServedCorpus:
         self._same: dict[str, Any] | None = None
 
     def stop(self) -> None:
-        """Cancel all work."""
         self.queue.stop()
         self._stopping = True
 
@@ -216,7 +215,6 @@ class ServedCorpus:
         })  # fmt: skip
 
     def _count(self, parts: Stamps) -> int:
-        """Return the number of texts; a last part that is damaged does not tell how many it has."""
         whole = max(len(parts) - 1, 0) * self._texts.part_size
         try:
             return whole + (int(self._corpus.facts(max(parts))["rows"]) if parts else 0)
@@ -224,7 +222,6 @@ class ServedCorpus:
             return whole
 
     def text(self, number: int) -> Iterator[str]:
-        """Yield one text as JSON."""
         yield dumps(self._texts.whole(number, list(self._stamps())))
 
 

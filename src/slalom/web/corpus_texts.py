@@ -57,11 +57,9 @@ class Texts:
 
     @property
     def orders(self) -> dict[str, str]:
-        """Names and titles of the orders."""
         return {name: title for name, (title, _) in _ORDERS.items() if self.gold is not None or name != "wrong"}
 
     def find(self, query: CorpusQuery, parts: Sequence[int]) -> Generator[None, None, Hits]:
-        """Look for texts in some parts."""
         if query.sort not in self.orders:
             why = "; wrong needs a kept column with true labels (--gold)" if query.sort in _ORDERS else ""
             raise InputError(f"sort must be one of {', '.join(self.orders)}; got {query.sort[:40]!r}{why}")
@@ -118,7 +116,6 @@ class Texts:
         return [self._entry(rows[number], effect) for number, effect in hits if number in rows]
 
     def _rows(self, numbers: Sequence[int], columns: Sequence[str]) -> dict[int, dict[str, Any]]:
-        """Return some rows by their numbers."""
         parts = sorted({number // self.part_size for number in numbers})
         if not parts:
             return {}
@@ -180,7 +177,6 @@ class Texts:
         }
 
     def _effects(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the units of a text with their effects."""
         errors = row["removal_se"]
         return {
             "pieces": [(printable(text), unit) for text, unit in _pieces(row, self.characters)],

@@ -17,7 +17,6 @@ _TYPES = {
 
 
 def download(e: Explanation, request: DownloadRequest, code: str) -> tuple[str, str, bytes]:
-    """Return name, media type and content of an explanation as a file."""
     name, ending = "explanation", "py" if request.format == "python" else request.format
     match request.format:
         case "html":
@@ -45,7 +44,6 @@ def _drawn(e: Explanation, kind: str, picture: str) -> bytes:
 
 
 def _python(code: str, request: DownloadRequest) -> bytes:
-    """Return the code that makes the explanation again."""
     defaults = {"method": "joint", "unit": None, "queries": None, "target": None, "seed": 0}
     options = {name: getattr(request, name) for name, default in defaults.items() if getattr(request, name) != default}
     call = "".join(f", {name}={value!r}" for name, value in options.items())

@@ -46,7 +46,6 @@ class Guard:
     limits: Limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":  # a WebSocket
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -77,7 +76,6 @@ class Guard:
             await JSONResponse({"error": "the server failed; this is a bug in slalom"}, 500)(scope, receive, answer)
 
     def _check(self, scope: Scope) -> dict[str, str]:
-        """Refuse a request, or return headers of the answer."""
         if len(scope["headers"]) > _MAX_HEADERS:  # h11 bounds their size only where they arrive in several pieces
             raise HTTPException(431, f"a request must have at most {_MAX_HEADERS} headers", _CLOSE)
         headers = Headers(scope=scope)

@@ -51,7 +51,6 @@ class Question(_Options):
     texts: Texts | None = Field(None, description="Whole texts.")
 
     def subject(self) -> Subject:
-        """Return the explanation that rows of `keep` are about."""
         return Subject(**self.model_dump(exclude={"keep", "texts"}))
 
 

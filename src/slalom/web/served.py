@@ -142,7 +142,6 @@ class Served:
             )
 
     def events(self, subject: Subject) -> Iterator[tuple[str, str] | None]:
-        """Explain a text in rounds, as names and JSON of server-sent events."""
         for step in self._rounds(subject, _FIRST):
             if step is None:
                 yield None
@@ -163,7 +162,6 @@ class Served:
                 yield None
 
     def asked(self, question: Question) -> Iterator[str | None]:
-        """Ask the model about parts of an explained text, or about whole texts."""
         if len(question.keep or question.texts or ()) > _FEW:
             takes_long()
             yield None
@@ -206,7 +204,6 @@ class Served:
         return dumps({"flip": shown})
 
     def _target(self, name: str | None) -> str | int | None:
-        """Return a class by its label, or by its index where no label is that number."""
         if name is None or name in self.explainer.model.head.labels:
             return name
         return int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else name

@@ -49,7 +49,6 @@ class Server(uvicorn.Server):
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
         return int(self.socket.getsockname()[1])
 
     @property
@@ -85,5 +84,4 @@ class Server(uvicorn.Server):
             self.corpus.stop()
 
     def stop(self) -> None:
-        """Stop, from any thread."""
         self.should_exit = True

@@ -3,9 +3,9 @@
     job       an iterator of messages; the work is done in its __next__, in a worker thread
     step      one __next__: the message goes to the event loop, and the job waits for its next turn
 
-Three of four turns go to jobs that had little time so far: whoever has just come sees something at once, and a long text goes
-on in the other turns. One worker is left for them, too: long steps, such as fits, never take all. A job that is cancelled is
-closed before its next step; a fit ends at its next iteration, and questions to a model end at its next turn.
+One of several workers only takes jobs that had little time so far: whoever has just come sees something at once, and long
+steps, such as fits, never take all. A job that is cancelled is closed before its next step; a fit ends at its next iteration,
+and questions to a model end at its next turn.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ from starlette.exceptions import HTTPException
 from slalom.interrupt import interrupted_if
 
 _LITTLE = 1.0  # seconds of work after which a job is no longer new
-_NEW_IN_A_ROW = 3  # turns of new jobs, then one of an old job
 _THREAD = threading.local()
 
 
@@ -99,20 +98,17 @@ class Queue:
     """The jobs of one model and the threads that work on them; one of several takes new jobs only."""
 
     def __init__(self, name: str, workers: int, max_jobs: int) -> None:
-        self._max_jobs, self._max_old, self._old_running = max_jobs, max(workers - 1, 1), 0
-        self._new, self._old = deque[Job](), deque[Job]()  # jobs that had little time so far, and those that had more
-        self._in_a_row = 0  # turns of new jobs since the last one of an old job
-        self._jobs: set[Job] = set()
-        self._stopping = False
+        self._max_jobs, self._stopping = max_jobs, False
+        self._waiting, self._jobs = deque[Job](), set[Job]()
         self._changed = threading.Condition()
         for number in range(workers):
-            threading.Thread(target=self._work, name=f"{name} {number}", daemon=True).start()
+            only_new = number > 0 and number == workers - 1
+            threading.Thread(target=self._work, args=(only_new,), name=f"{name} {number}", daemon=True).start()
 
     def __len__(self) -> int:
         return len(self._jobs)
 
     def submit(self, job: Job) -> None:
-        """Add a job."""
         with self._changed:
             if self._stopping:
                 raise HTTPException(503, "the server is stopping")
@@ -121,9 +117,10 @@ class Queue:
                 seconds = str(1 + alive // 16)
                 why = f"{alive} requests are waiting already; try again in {seconds} s"
                 raise HTTPException(429, why, {"Retry-After": seconds})
-            job.position = len(self._new) + len(self._old)
+            job.position = len(self._waiting)
             self._jobs.add(job)
-            self._wait(job)
+            self._waiting.append(job)
+            self._changed.notify_all()
 
     def stop(self) -> None:
         """Cancel all jobs and end the threads after their current step."""
@@ -133,38 +130,24 @@ class Queue:
                 job.cancel("the server is stopping")
             self._changed.notify_all()
 
-    def _wait(self, job: Job) -> None:
-        """Let a job wait for its turn."""
-        (self._new if job.seconds < _LITTLE else self._old).append(job)
-        self._changed.notify()
-
-    def _next(self) -> Job | None:
+    def _next(self, only_new: bool) -> Job | None:
         """Return the job whose turn it is, after waiting for one; None when the threads end."""
         with self._changed:
-            while not (self._new or self._old_may_run() or self._stopping):
+            while not self._stopping:
+                for job in self._waiting:
+                    if not only_new or job.seconds < _LITTLE:
+                        self._waiting.remove(job)
+                        return job
                 self._changed.wait()
-            if self._stopping:
-                return None
-            if self._new and (not self._old_may_run() or self._in_a_row < _NEW_IN_A_ROW):
-                self._in_a_row += 1
-                return self._new.popleft()
-            self._in_a_row = 0
-            self._old_running += 1
-            return self._old.popleft()
+        return None
 
-    def _old_may_run(self) -> bool:
-        return bool(self._old) and self._old_running < self._max_old
-
-    def _work(self) -> None:
-        while (job := self._next()) is not None:
-            is_old = job.seconds >= _LITTLE
+    def _work(self, only_new: bool) -> None:
+        while (job := self._next(only_new)) is not None:
             goes_on = not job.cancelled and job.step()
             with self._changed:
-                if is_old:
-                    self._old_running -= 1
-                    self._changed.notify()
-                if goes_on and not job.cancelled:
-                    self._wait(job)
+                if goes_on:
+                    self._waiting.append(job)
+                    self._changed.notify_all()
                     continue
                 self._jobs.discard(job)
             with suppress(Exception):  # what a generator raises when it is closed is nobody's business
