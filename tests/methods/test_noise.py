@@ -20,7 +20,6 @@ from slalom.result import Explanation, quality
 from slalom.text import units
 from tests.cases import cases
 
-METHODS = ("joint", "local", "eff", "fidel", "ridge")
 N = 20
 
 
@@ -57,22 +56,6 @@ def sampled(rng, scores, draws=16):
 # --- the parts
 
 
-def test_truncated_normal_agrees_with_draws():
-    rng = np.random.default_rng(0)
-    mean, sd, lower, upper = (
-        np.array([1.0, -2.0, 0.0]),
-        np.array([2.0, 1.0, 0.5]),
-        np.array([-np.inf, -1.5, -0.1]),
-        np.array([0.0, np.inf, 0.3]),
-    )
-    expected, variance = truncated_normal(mean, sd, lower, upper)
-    for i in range(3):
-        draws = rng.normal(mean[i], sd[i], 400_000)
-        draws = draws[(draws >= lower[i]) & (draws <= upper[i])]
-        assert abs(draws.mean() - expected[i]) < 0.01
-        assert abs(draws.var() - variance[i]) < 0.01
-
-
 def test_truncated_normal_stays_between_far_and_narrow_bounds():
     lower, upper = np.array([50.0, -60.0, 0.2, -np.inf]), np.array([51.0, -50.0, 0.2 + 1e-9, np.inf])
     expected, variance = truncated_normal(np.zeros(4), np.ones(4), lower, upper)
@@ -81,28 +64,21 @@ def test_truncated_normal_stays_between_far_and_narrow_bounds():
     assert (expected[3], variance[3]) == (0.0, 1.0)
 
 
-def test_imputed_score_and_weight_give_slope_and_curvature_of_the_likelihood():
-    def log_likelihood(mean):
+def test_working_scores_and_weights_give_slope_and_curvature_of_the_likelihood():
+    def between(mean):
         return np.log(norm.cdf((1.5 - mean) / 0.7) - norm.cdf((-0.2 - mean) / 0.7))
 
-    mean, step = 0.9, 1e-4
-    slope = (log_likelihood(mean + step) - log_likelihood(mean - step)) / (2 * step)
-    curvature = (log_likelihood(mean + step) - 2 * log_likelihood(mean) + log_likelihood(mean - step)) / step**2
-    score, weight = imputed(np.array([mean]), np.array([0.7]), np.array([-0.2]), np.array([1.5]))
-    assert np.isclose(weight[0] * (score[0] - mean) / 0.49, slope, rtol=1e-5)
-    assert np.isclose(-weight[0] / 0.49, curvature, rtol=1e-4)
-
-
-def test_working_score_and_variance_give_slope_and_curvature_of_the_likelihood():
-    def log_likelihood(mean):
+    def counted(mean):
         return binom.logpmf(3, 16, 1.0 / (1.0 + np.exp(-mean)))
 
-    mean, step = 0.4, 1e-4
-    slope = (log_likelihood(mean + step) - log_likelihood(mean - step)) / (2 * step)
-    curvature = (log_likelihood(mean + step) - 2 * log_likelihood(mean) + log_likelihood(mean - step)) / step**2
-    score, variance = working(np.array([mean]), np.array([3.0]), np.array([16.0]))
-    assert np.isclose((score[0] - mean) / variance[0], slope, rtol=1e-5)
-    assert np.isclose(-1.0 / variance[0], curvature, rtol=1e-4)
+    mean, step = 0.9, 1e-4
+    score, weight = imputed(np.array([mean]), np.array([0.7]), np.array([-0.2]), np.array([1.5]))
+    other, variance = working(np.array([mean]), np.array([3.0]), np.array([16.0]))
+    for log_likelihood, y, precision in ((between, score[0], weight[0] / 0.49), (counted, other[0], 1.0 / variance[0])):
+        slope = (log_likelihood(mean + step) - log_likelihood(mean - step)) / (2 * step)
+        curvature = (log_likelihood(mean + step) - 2 * log_likelihood(mean) + log_likelihood(mean - step)) / step**2
+        assert np.isclose(precision * (y - mean), slope, rtol=1e-5)
+        assert np.isclose(-precision, curvature, rtol=1e-4)
 
 
 def test_steps_of_impossible_draws_are_bounded_and_point_the_right_way():
@@ -122,7 +98,7 @@ def test_misfit_is_what_residuals_have_beyond_the_noise():
 # --- fits
 
 
-@cases("name", METHODS)
+@cases("name", ["joint", "local"])
 def test_exact_scores_give_the_same_bits_with_and_without_observed(name):
     plan = planned(name)
     scores = planted(0)(plan.keep.astype(float))
@@ -134,16 +110,15 @@ def test_exact_scores_give_the_same_bits_with_and_without_observed(name):
             np.testing.assert_array_equal(one, other)
 
 
-@cases("name", ["local", "ridge"])
-def test_noise_of_known_size_costs_less_where_rows_are_weighed(name):
+def test_noise_of_known_size_costs_less_where_rows_are_weighed():
     """Every second row has a noise of 1.5 log odds, which the variances say."""
     errors = np.zeros(2)
-    for seed in range(4):
-        rng, truth, plan = np.random.default_rng(seed), planted(seed), planned(name, seed)
+    for seed in range(2):
+        rng, truth, plan = np.random.default_rng(seed), planted(seed), planned("local", seed)
         variance = np.where(np.arange(len(plan.keep)) % 2, 2.25, 0.01)
         scores = truth(plan.keep.astype(float)) + np.sqrt(variance) * rng.normal(size=len(variance))
         for i, observed in enumerate((Observed(scores, variance), None)):
-            removal = explained(name, plan, scores, observed, seed).removal(text_of())
+            removal = explained("local", plan, scores, observed, seed).removal(text_of())
             errors[i] += np.mean((removal - truth.removal()) ** 2)
     assert errors[0] < 0.7 * errors[1]
 
@@ -151,7 +126,7 @@ def test_noise_of_known_size_costs_less_where_rows_are_weighed(name):
 def test_noise_is_not_extrapolated_from_rows_of_many_removals_to_single_ones():
     """Where a SLALOM is the truth, the correction of 16 samples a row must do little harm."""
     errors = np.zeros(2)
-    for seed in range(6):
+    for seed in range(3):
         rng, truth = np.random.default_rng(seed), planted(seed, 40)
         plan = planned("joint", rng, n=40)
         scores, variance = sampled(rng, truth(plan.keep.astype(float)))
@@ -174,31 +149,28 @@ def test_samples_that_are_all_alike_tell_no_effects_near_the_text():
     assert held.mean() > 0.75  # with the noise that rows which are all alike seem to have: none
 
 
-@cases("name", ["joint"])
-def test_few_samples_do_not_shrink_large_effects(name):
-    """Five words of 20 add 1 or 1.5 log odds; 16 samples a row, read as the API reads them."""
+def test_few_samples_do_not_shrink_large_effects_and_intervals_hold():
+    """Five words of 20 add 1 or 1.5 log odds, the others nothing; 16 samples a row, read as the API reads them."""
     effects = np.zeros(N)
     effects[[1, 4, 8, 12, 15]] = 1.5, -1.0, 1.0, -1.5, 1.0
-    strong, found = effects != 0.0, {"counts": [], "variances": []}
-    for seed in range(4):
-        plan = planned(name, seed)
+    strong, kinds = effects != 0.0, {"counts": [], "variances": []}
+    for seed in range(3):
+        plan = planned("joint", seed)
         scores = plan.keep @ effects - 0.5 * effects.sum()
         hits = np.random.default_rng(seed).binomial(16, 1.0 / (1.0 + np.exp(-scores))).astype(float)
         y, variance = np.log((hits + 1.0) / (17.0 - hits)), 1.0 / (hits + 1.0) + 1.0 / (17.0 - hits)
-        draws = np.full(len(y), 16.0)
-        for kind, observed in (
-            ("counts", Observed(y, variance, None, None, hits, draws)),
-            ("variances", Observed(y, variance)),
-        ):
-            result = explained(name, plan, y, observed, seed)
+        for kind, draws in (("counts", (None, None, hits, np.full(len(y), 16.0))), ("variances", ())):
+            result = explained("joint", plan, y, Observed(y, variance, *draws), seed)
             off = result.removal(text_of()) - effects
-            held = np.abs(off)[strong] <= 1.96 * result.removal_se[strong]
-            found[kind].append((1.0 + off[strong] @ effects[strong] / (effects @ effects), held.mean(), np.mean(off**2)))
-    counts, variances = (np.mean(found[kind], axis=0) for kind in found)
+            held = np.abs(off) <= 1.96 * result.removal_se
+            recovered = 1.0 + off[strong] @ effects[strong] / (effects @ effects)
+            kinds[kind].append((recovered, held[strong].mean(), held[~strong].mean(), np.mean(off**2)))
+    counts, variances = (np.mean(kinds[kind], axis=0) for kind in kinds)
     assert 0.88 < counts[0] < 1.1
     assert variances[0] < 0.85
     assert counts[1] >= 0.85 > variances[1]
-    assert counts[2] < variances[2]
+    assert counts[2] > 0.8
+    assert counts[3] < variances[3]
 
 
 def test_counts_of_refused_answers_have_no_influence():
@@ -214,21 +186,21 @@ def test_counts_of_refused_answers_have_no_influence():
     assert results[0].surrogate.to_dict() == results[1].surrogate.to_dict()
 
 
-@cases("name", ["local"])
-def test_bounds_cost_less_than_filling_them_in(name):
+def test_bounds_cost_less_than_filling_them_in():
     errors = np.zeros(2)
-    for seed in range(3):
-        truth, plan = planted(seed), planned(name, seed)
+    for seed in range(2):
+        truth, plan = planted(seed), planned("local", seed)
         exact = truth(plan.keep.astype(float)) + 0.1 * np.random.default_rng(seed).normal(size=len(plan.keep))
         bound = np.quantile(exact, 0.3)
         filled = np.maximum(exact, bound)
         bounded = Observed(filled, None, np.where(exact < bound, -np.inf, exact), filled)
         for i, observed in enumerate((bounded, None)):
-            errors[i] += np.mean((explained(name, plan, filled, observed, seed).removal(text_of()) - truth.removal()) ** 2)
+            removal = explained("local", plan, filled, observed, seed).removal(text_of())
+            errors[i] += np.mean((removal - truth.removal()) ** 2)
     assert errors[0] < 0.5 * errors[1]
 
 
-@cases(("name", "classes"), [("joint", None), ("local", 3), ("eff", None), ("fidel", None), ("ridge", 3)])
+@cases(("name", "classes"), [("joint", None), ("local", 3)])
 def test_a_refused_answer_has_no_influence(name, classes):
     plan = planned(name, queries=80)
     scores = planted(0)(plan.keep.astype(float))
@@ -362,18 +334,3 @@ def test_few_answers_get_no_r2():
     q = quality(np.arange(7.0), np.arange(7.0) + 0.5)
     assert (q.r2, q.mse, q.shown) == (None, 0.25, "unknown, as it needs 8 queries")
     assert quality(np.arange(8.0), np.arange(8.0) + 0.5).r2 is not None
-
-
-def test_intervals_of_words_without_an_effect_hold_with_sampling_noise():
-    """The correction near the text finds nothing to correct; what is left is the error of the surrogate of all sizes."""
-    effects = np.zeros(N)
-    effects[[1, 4, 8, 12, 15]] = 1.5, -1.0, 1.0, -1.5, 1.0
-    none, inside = effects == 0.0, []
-    for seed in range(6):
-        plan = planned("joint", seed)
-        scores = plan.keep @ effects - 0.5 * effects.sum()
-        hits = np.random.default_rng(seed).binomial(64, 1.0 / (1.0 + np.exp(-scores))).astype(float)
-        y, variance = np.log((hits + 1.0) / (65.0 - hits)), 1.0 / (hits + 1.0) + 1.0 / (65.0 - hits)
-        result = explained("joint", plan, y, Observed(y, variance, None, None, hits, np.full(len(y), 64.0)), seed)
-        inside.append(np.mean(np.abs(result.removal(text_of()))[none] <= 1.96 * result.removal_se[none]))
-    assert 0.9 <= np.mean(inside) <= 0.99

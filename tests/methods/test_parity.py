@@ -5,7 +5,6 @@ import pytest
 
 from slalom import Explainer
 from slalom.methods import KernelShap, method
-from tests.cases import cases
 
 TEXT = "The plot is thin but its cast saves this film with warm and very funny scenes"  # no word comes twice
 SEED, BUDGET = 3, 200
@@ -23,8 +22,8 @@ def whole(explainer):
 
 
 @pytest.fixture(scope="module")
-def names(whole):
-    return whole.units
+def names():
+    return TEXT.split()
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +33,7 @@ def log_odds(explainer, whole):
 
 
 def ours(explainer, name, queries=BUDGET):
-    chosen = method(name) if isinstance(name, str) else name
-    return explainer(TEXT, method=chosen, queries=queries, check=0).removal
+    return explainer(TEXT, method=name, queries=queries, check=0).removal
 
 
 def test_lime(explainer, names, log_odds):
@@ -53,14 +51,12 @@ def test_lime(explainer, names, log_odds):
     assert np.allclose(ours(explainer, "lime"), [theirs[name] for name in names], atol=1e-9)
 
 
-@cases("l1_reg", [False])
-def test_kernel_shap(explainer, names, log_odds, l1_reg):
+def test_kernel_shap(explainer, names, log_odds):
     shap = pytest.importorskip("shap")
     np.random.seed(SEED)  # noqa: NPY002
-    options = {} if l1_reg is None else {"l1_reg": l1_reg}
     peer = shap.KernelExplainer(lambda keep: log_odds(keep > 0.5), np.zeros((1, len(names))))
-    theirs = peer.shap_values(np.ones((1, len(names))), nsamples=BUDGET - 2, silent=True, **options)
-    assert np.allclose(ours(explainer, KernelShap(l1_reg)), theirs[0], atol=1e-9)
+    theirs = peer.shap_values(np.ones((1, len(names))), nsamples=BUDGET - 2, silent=True, l1_reg=False)
+    assert np.allclose(ours(explainer, KernelShap(l1_reg=False)), theirs[0], atol=1e-9)
 
 
 def test_partition_shap_as_it_explains_texts(explainer, names, log_odds):
@@ -70,10 +66,9 @@ def test_partition_shap_as_it_explains_texts(explainer, names, log_odds):
         return log_odds([[name in text.replace("...", " ").split() for name in names] for text in texts])
 
     masker = shap.maskers.Text(r"\W", mask_token="...", collapse_mask_token=False)
-    theirs = shap.PartitionExplainer(score, masker)([TEXT], max_evals=2000, silent=True)
+    theirs = shap.PartitionExplainer(score, masker)([TEXT], max_evals=500, silent=True)
     assert [token.strip() for token in theirs.data[0]] == list(names)
-    mine = explainer(TEXT, method=method("partition-shap"), queries=2000, check=0).removal
-    assert np.corrcoef(mine, theirs.values[0])[0, 1] > 0.95
+    assert np.corrcoef(ours(explainer, "partition-shap", 500), theirs.values[0])[0, 1] > 0.95
 
 
 def test_ridge(explainer, names, log_odds):
@@ -82,5 +77,4 @@ def test_ridge(explainer, names, log_odds):
     rng = np.random.default_rng(SEED)
     keep = method("ridge").sampler.draw(np.arange(len(names)), 500, rng, True).keep
     theirs = sklearn.RidgeCV(alphas=np.geomspace(1e-6, 1e3, 40)).fit(keep.astype(float), log_odds(keep)).coef_
-    mine = explainer(TEXT, method=method("ridge"), queries=500, check=0).removal
-    assert np.corrcoef(mine, theirs)[0, 1] > 0.99
+    assert np.corrcoef(ours(explainer, "ridge", 500), theirs)[0, 1] > 0.99
