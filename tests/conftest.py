@@ -1,5 +1,6 @@
 """What tests share besides tests/factories.py: a browser, started once, and axe-core, fetched once."""
 
+import os
 import shutil
 import subprocess
 import tarfile
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import DEADLINE
+
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # what numba compiles for shap takes five seconds, and runs once
 
 
 def pytest_addoption(parser):
