@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def write(path, made):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("source") / "reviews.jsonl", texts(40))
+    return write(tmp_path_factory.mktemp("source") / "reviews.jsonl", texts(24))
 
 
 @pytest.fixture(scope="module")
@@ -76,51 +76,36 @@ def test_a_run_explains_every_text_as_the_explainer_does_whatever_the_parts(tmp_
 
 
 def test_workers_make_the_same_table_and_a_killed_one_is_replaced(tmp_path, source, undisturbed):
-    process = script(source, tmp_path / "out", "held", "part_size=8", "workers=2")
-
     def workers():
         """Those that have been asked something."""
         return {int(path.name.removeprefix("process-")) for path in tmp_path.glob("process-*")}
 
-    until(lambda: len(workers()) == 2, process=process)
-    os.kill(min(workers()), signal.SIGKILL)
-    until(lambda: len(workers()) == 3, process=process)
-    (tmp_path / "released").touch()
-    assert process.wait(DEADLINE) == 0
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(corpus.run, source, tmp_path / "out", partial(explainer, partial(held, tmp_path)), part_size=8, workers=2)
+        until(lambda: len(workers()) == 2)
+        os.kill(min(workers()), signal.SIGKILL)
+        until(lambda: len(workers()) == 3)
+        (tmp_path / "released").touch()
+        done.result(DEADLINE)
     assert rows(tmp_path / "out") == undisturbed
 
 
-def test_a_run_that_is_killed_goes_on_and_loses_only_the_part_under_way(tmp_path, source, undisturbed):
-    out = tmp_path / "out"
-    process = script(source, out, "halfway", "part_size=8")
-    until((out / "parts" / "000001.parquet").exists, process=process)
-    process.kill()  # within the third part, which waits
-    process.wait()
+def test_a_run_that_is_killed_goes_on_and_the_text_that_ends_its_process_is_found(tmp_path, undisturbed):
+    source, out = write(tmp_path / "reviews.jsonl", [*texts(16), "boom"]), tmp_path / "out"
+    command = [sys.executable, "-m", "tests.corpus.models", source, out, "deadly", "part_size=8"]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL
     there = {path: path.stat().st_mtime_ns for path in (out / "parts").glob("*.parquet")}
     state = corpus.status(out)
-    assert state.done == 16
-    assert (state.running, state.complete, state.texts, state.counted) == (False, False, 40, True)
+    assert (state.done, state.running, state.complete, state.texts, state.counted) == (16, False, False, 17, True)
     assert "not running; the command that began it continues it" in str(state)
-    (tmp_path / "released").touch()
-    corpus.run(source, out, explainer(partial(held, tmp_path, 2)), part_size=8)
-    assert rows(out) == undisturbed
+    corpus.run(source, out, partial(explainer, deadly), part_size=8)  # goes on in another process
+    *others, last = rows(out)
+    assert others == undisturbed[:16]
     assert {path: path.stat().st_mtime_ns for path in there} == there  # whole parts are not computed again
+    assert (last["status"], last["text"]) == ("killed", "boom")
+    assert last["error"].startswith("the text ended the process that explained it, 2 times by itself (a crash, an exit")
     state = corpus.status(out)
-    assert (state.done, state.explained, state.complete, state.seconds_left) == (40, 40, True, 0.0)
-
-
-def test_a_text_that_ends_its_process_is_found_and_the_rest_goes_on(tmp_path):
-    made = texts(4)
-    made[2] += " boom"
-    source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
-    assert script(source, out, "deadly", "part_size=2").wait(DEADLINE) == -signal.SIGKILL
-    assert corpus.status(out).done == 2
-    corpus.run(source, out, partial(explainer, deadly), part_size=2)  # goes on in another process, row by row
-    found = rows(out)
-    assert [row["status"] for row in found] == ["explained"] * 2 + ["killed", "explained"]
-    assert found[2]["error"].startswith("the text ended the process that explained it, 2 times by itself (a crash, an exit")
-    assert found[2]["text"] == made[2]
-    assert corpus.status(out).killed == 1
+    assert (state.done, state.explained, state.killed, state.complete, state.seconds_left) == (17, 16, 1, True, 0.0)
     assert list((out / "under-way").iterdir()) == []
     corpus.run(["boom", *texts(2)], tmp_path / "leaving", partial(explainer, leaving))  # a model that leaves the program
     assert [row["status"] for row in rows(tmp_path / "leaving")] == ["killed", "explained", "explained"]
@@ -184,9 +169,9 @@ class _Deaths(Executor):
 def test_rows_that_end_their_workers_are_found_and_other_deaths_cost_nothing(tmp_path):
     def statuses(name, number, size, executor):
         """Dispatch texts in parts, and return the statuses by row."""
-        parts, whole, setup = {}, [], Setup(partial(explainer, score), Folder(tmp_path / name))
+        parts, setup = {}, Setup(partial(explainer, score), Folder(tmp_path / name))
 
-        def assemble(part, made, source):
+        def finished(part, made, source):
             assert (
                 [row["number"] for row in made]
                 == [row.number for row in source]
@@ -196,9 +181,8 @@ def test_rows_that_end_their_workers_are_found_and_other_deaths_cost_nothing(tmp
 
         source = [SourceRow(i, str(i), text, {}) for i, text in enumerate(texts(number))]
         jobs = (Job(start // size, tuple(source[start : start + size])) for start in range(0, number, size))
-        Dispatcher(executor, setup, lambda _: None, lambda part, _: whole.append(part), assemble).run(jobs)
-        assert sorted([*whole, *parts]) == list(range(number // size))  # every part once
-        return [s for part in range(number // size) for s in parts.get(part, ["explained"] * size)]
+        Dispatcher(executor, setup, lambda _: None, finished).run(jobs)
+        return [status for part in range(number // size) for status in parts[part]]
 
     executor = _Deaths({5, 6, 63})
     found = statuses("deadly", 64, 32, executor)
@@ -551,17 +535,15 @@ def test_workers_share_threads_cores_and_gpus(monkeypatch):
         assert gpus() == found
 
 
-@pytest.mark.parametrize("part_size", [20, 3])
-def test_a_model_that_goes_away_ends_the_run_and_the_same_run_goes_on(tmp_path, part_size):
-    made = [f"{text} leaf" if i == 23 else text for i, text in enumerate(texts(40))]
+def test_a_model_that_goes_away_ends_the_run_and_the_same_run_goes_on(tmp_path):
+    made, part_size = [f"{text} leaf" if i == 11 else text for i, text in enumerate(texts(18))], 3
     source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
     build = partial(explainer, partial(down, tmp_path, "leaf"))
     with pytest.raises(ModelError, match=r"the last 4 texts failed alike: .*Connection refused.*run the same command again"):
         corpus.run(source, out, build, part_size=part_size, max_failures=4)
     there = rows(out)
     failed = [row["number"] for row in there if row["status"] != "explained"]
-    # a part that ends before the fourth failure is written: in parts of three the one with texts 21 to 23
-    assert (len(there), failed) == ((24, [21, 22, 23]) if part_size == 3 else (20, []))
+    assert (len(there), failed) == (12, [9, 10, 11])  # a part that ends before the fourth failure is written
     assert len((tmp_path / "refused").read_text()) < 10
     (tmp_path / "mended").touch()
     corpus.run(source, out, build, part_size=part_size, max_failures=4)

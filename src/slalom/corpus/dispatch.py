@@ -1,7 +1,7 @@
 """Jobs to workers, one at a time each, until all are done; what happens where a worker dies.
 
 The rows of a dead worker's job are tried again one by one. A row that ends two workers by itself is marked as killed, and the
-rest of its part goes on; its rows are put together and written as one part.
+rest of its part goes on.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from typing import Any, final
 
 from slalom.corpus.executors import Executor, Worker
 from slalom.corpus.table import KILLED, SourceRow, failed_row
-from slalom.corpus.work import Finished, Job, Setup
+from slalom.corpus.work import Job, Setup
 from slalom.errors import ModelError
 
 _DEATHS = 2  # workers that a row must end by itself
@@ -27,8 +27,7 @@ class Dispatcher:
     Args:
         executor, setup: What starts the workers, and what they need.
         accept: Called with the description of the model of each worker, before it gets a job; raises where it is another one.
-        finished: Called for every part that a worker has written, with its number and the number of rows by status.
-        assemble: Called for every part that no worker has written, with its number, its rows and those of the source.
+        finished: Called for every part, with its number, its rows and those of the source.
         tick: Called every now and then.
     """
 
@@ -37,12 +36,10 @@ class Dispatcher:
         executor: Executor,
         setup: Setup,
         accept: Callable[[dict[str, Any]], None],
-        finished: Callable[[int, dict[str, int]], None],
-        assemble: Callable[[int, list[dict[str, Any]], Sequence[SourceRow]], None],
+        finished: Callable[[int, list[dict[str, Any]], Sequence[SourceRow]], None],
         tick: Callable[[], None] = lambda: None,
     ) -> None:
-        self.executor, self.setup, self.accept, self.tick = executor, setup, accept, tick
-        self.finished, self.assemble = finished, assemble
+        self.executor, self.setup, self.accept, self.finished, self.tick = executor, setup, accept, finished, tick
         self._again = deque[Job]()  # rows of dead workers
         self._workers: set[Worker] = set()
         self._under_way: dict[Future[Any], tuple[Worker, Job | None]] = {}  # None: it loads its model
@@ -113,27 +110,23 @@ class Dispatcher:
         self._parts.setdefault(job.part, (job.rows, []))
         deaths = job.deaths + 1 if len(job.rows) == 1 else 0
         if deaths == _DEATHS:
-            self._receive(job, Finished({KILLED: 1}, [self._killed_row(job.rows[0])]))
+            self._receive(job, [self._killed_row(job.rows[0])])
         else:
-            self._again.extendleft(Job(job.part, (row,), False, deaths) for row in reversed(job.rows))
+            self._again.extendleft(Job(job.part, (row,), deaths) for row in reversed(job.rows))
 
-    def _receive(self, job: Job, result: Finished) -> None:
+    def _receive(self, job: Job, explained: list[dict[str, Any]]) -> None:
         """Take the rows of a job; with the last one of a part, have it written."""
-        killed = result.counts.get(KILLED, 0)
-        self._killed = self._killed + killed if killed else 0
+        self._killed = self._killed + 1 if explained[0]["status"] == KILLED else 0
         if self._killed >= _KILLED:
             raise ModelError(
                 f"{_KILLED} texts in sequence have ended their workers, so that it is not the texts; look after the model, the"
                 " memory or the machine, and run the same command again"
             )
-        if result.rows is None:
-            self.finished(job.part, result.counts)
-            return
         source, rows = self._parts.setdefault(job.part, (job.rows, []))
-        rows.extend(result.rows)
+        rows.extend(explained)
         if len(rows) == len(source):
             del self._parts[job.part]
-            self.assemble(job.part, sorted(rows, key=lambda row: int(row["number"])), source)
+            self.finished(job.part, sorted(rows, key=lambda row: int(row["number"])), source)
 
     def _killed_row(self, row: SourceRow) -> dict[str, Any]:
         hung = "" if self.setup.timeout is None else f", or no answer of the model within {self.setup.timeout:g} s"

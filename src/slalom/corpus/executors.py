@@ -25,7 +25,7 @@ from typing import Any, final
 
 from tqdm import tqdm
 
-from slalom.corpus.work import Bench, Finished, Job, Setup
+from slalom.corpus.work import Bench, Job, Setup
 from slalom.errors import InputError, one_line, require
 from slalom.threads import cores_here
 
@@ -36,7 +36,7 @@ class Worker:
     """Holds the model, and computes one job at a time."""
 
     loaded: "Future[dict[str, Any]]"  # the description of the model
-    submit: "Callable[[Job], Future[Finished]]"
+    submit: "Callable[[Job], Future[list[dict[str, Any]]]]"
     stop: Callable[[], None]  # ends it at once, whatever it does
 
 
@@ -73,8 +73,8 @@ class InProcess(Executor):
         bench, loaded = Bench(setup), Future[dict[str, Any]]()
         loaded.set_result(bench.describe())
 
-        def submit(job: Job) -> "Future[Finished]":
-            future = Future[Finished]()
+        def submit(job: Job) -> "Future[list[dict[str, Any]]]":
+            future = Future[list[dict[str, Any]]]()
             try:
                 future.set_result(bench(job, self._tick))
             except SystemExit as error:
@@ -121,7 +121,7 @@ def _kill(pool: ProcessPoolExecutor) -> None:
 
 @final
 class RayActors(Executor):
-    """Actors of a Ray cluster, each of which holds the model and writes its parts.
+    """Actors of a Ray cluster, each of which holds the model.
 
     Ray places the actors, sends them jobs and notices their deaths. An actor is not restarted by Ray, which would wait for a
     machine that may be gone: it is given up, and another one is asked for wherever there is room.
@@ -186,7 +186,7 @@ class _RayBench:
         self.bench = Bench(setup)
         return self.bench.describe()
 
-    def compute(self, job: Job) -> Finished:
+    def compute(self, job: Job) -> list[dict[str, Any]]:
         return self.bench(job)
 
 
@@ -252,5 +252,5 @@ def _load(setup: bytes) -> dict[str, Any]:
     return _bench[0].describe()
 
 
-def _compute(job: Job) -> Finished:
+def _compute(job: Job) -> list[dict[str, Any]]:
     return _bench[0](job)

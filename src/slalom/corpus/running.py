@@ -31,7 +31,6 @@ from slalom.explainer import Explainer
 
 PART_SIZE, MAX_FAILURES = 500, 20
 _MAX_TIMEOUT = 1e6  # seconds
-_SHARED = 10.0  # seconds until a file that another machine has written must be seen
 _DESCRIBED = ("model", "options", "slalom")  # by a worker
 _SETTINGS = ("source", "text_column", "id_column", "keep", "text", "full", "part_size", "limit")
 
@@ -217,10 +216,10 @@ class _Run:
 
     def __post_init__(self) -> None:
         settings, made = self.settings, Explainer if self.explainer is None else self.explainer
-        self.part_size, keep = int(settings["part_size"]), tuple(settings["keep"])
-        self.columns = Columns(settings["text_column"], settings["id_column"], keep)
+        self.part_size = int(settings["part_size"])
+        self.columns = Columns(settings["text_column"], settings["id_column"], tuple(settings["keep"]))
         text, full = settings["text"], settings["full"]
-        self.setup = Setup(made, self.folder, keep, text, full, self.where.timeout, self.where.max_failures)
+        self.setup = Setup(made, self.folder, text, full, self.where.timeout, self.where.max_failures)
         self.corpus = Corpus(self.folder, {})
         self.interrupted: set[int] = set()  # parts under which the last run was killed
 
@@ -258,7 +257,7 @@ class _Run:
             warnings.warn(f"damaged, and explained again: {', '.join(named[:5])}{more}", UserWarning, stacklevel=2)
         done = {part: self.corpus.facts(part) for part in there if part not in damaged}
         with self._progress(done) as self.progress:
-            self._compute(self._missing_parts(done, max(there, default=-1)), self._write_rows)
+            self._compute(self._missing_parts(done, max(there, default=-1)), self._write)
             if self.source.changed():
                 raise InputError(
                     f"{self.source.address!r} has changed while it was read; explain it as it is now: name another folder"
@@ -356,17 +355,17 @@ class _Run:
             if part in failing:
                 statuses = self._read(part).column("status").to_pylist()
                 again = [row for row, status in zip(rows, statuses, strict=True) if status != EXPLAINED]
-                yield Job(part, tuple(again), is_whole=False)
+                yield Job(part, tuple(again))
 
     def _read(self, part: int) -> Any:
         with part_file(self.folder, part) as file:
             return file.read()
 
-    def _compute(self, jobs: Iterator[Job], assemble: Callable[..., None]) -> None:
+    def _compute(self, jobs: Iterator[Job], finished: Callable[..., None]) -> None:
         """Compute jobs where the user wants it."""
         executor = self.where.executor() or self._here_or_apart()
         try:
-            Dispatcher(executor, self.setup, self._accept, self._count, assemble, self.progress.tick).run(jobs)
+            Dispatcher(executor, self.setup, self._accept, finished, self.progress.tick).run(jobs)
         finally:
             executor.close()
 
@@ -382,22 +381,10 @@ class _Run:
                 return Processes(1, self.where.cores)
         return InProcess(self.progress.bar.update)
 
-    def _write_rows(self, part: int, rows: list[dict[str, Any]], source: Sequence[SourceRow]) -> None:
+    def _write(self, part: int, rows: list[dict[str, Any]], source: Sequence[SourceRow]) -> None:
         made = table(rows, self.columns.keep)
         write_part(self.folder, part, encoded(made, digest(source)))
-        self._count(part, counts(made))
-
-    def _count(self, part: int, by_status: dict[str, int]) -> None:
-        """Count a part that is written, and check that it is here."""
-        began = time.monotonic()
-        while self.folder.is_local and not Path(self.folder.path(part_name(part))).exists():
-            if time.monotonic() - began > _SHARED:
-                raise InputError(
-                    f"a worker has written {part_name(part)}, which this machine does not see: {self.folder.address!r} must be"
-                    " a folder that all machines share, or an address such as s3://bucket/corpus"
-                )
-            time.sleep(0.2)
-        self.progress.add(by_status)
+        self.progress.add(counts(made))
 
 
 def differences(before: Any, now: Any, name: str = "") -> list[str]:

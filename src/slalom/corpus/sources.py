@@ -40,7 +40,7 @@ class Dataset(Source):
                     f"the split of {address!r} must be one of {', '.join(loaded)}; got {name!r}{did_you_mean(name, loaded)}"
                 )
             loaded = loaded[name]
-        self.dataset, self.split, self._read = loaded, split, 0
+        self.dataset, self.split = loaded, split
 
     def fingerprint(self) -> dict[str, Any]:
         return {"kind": "dataset", "rows": len(self.dataset), "hash": self.dataset._fingerprint, "split": self.split}
@@ -48,14 +48,10 @@ class Dataset(Source):
     def count(self) -> int:
         return len(self.dataset)
 
-    def share(self) -> float:
-        return self._read / max(len(self.dataset), 1)
-
     def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
         chosen = self.dataset.select_columns([name for name in columns if name in self.dataset.column_names])
         labels = {name: part.int2str for name, part in chosen.features.items() if type(part).__name__ == "ClassLabel"}
         for start in range(first, len(chosen), _ROWS):
-            self._read = start
             for row in chosen.with_format("arrow")[start : start + _ROWS].to_pylist():
                 yield row | {name: label(row[name]) for name, label in labels.items() if row[name] not in (None, -1)}
 

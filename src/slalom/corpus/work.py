@@ -1,4 +1,4 @@
-"""What a worker does: it holds the model, explains the rows of a job, and writes them as a part.
+"""What a worker does: it holds the model and explains the rows of a job.
 
 A job's result depends on its rows alone: answers of earlier jobs are forgotten, and every text has the seed of the options.
 """
@@ -17,9 +17,8 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from slalom.corpus.folder import UNDER_WAY, Folder, write_part
-from slalom.corpus.sources import digest
-from slalom.corpus.table import SourceRow, counts, encoded, explained_row, failed_row, table
+from slalom.corpus.folder import UNDER_WAY, Folder
+from slalom.corpus.table import SourceRow, explained_row, failed_row
 from slalom.errors import InputError, ModelError, one_line
 from slalom.explainer import Explainer
 from slalom.models import Engine
@@ -35,28 +34,19 @@ class Setup:
     """What a worker needs besides its jobs."""
 
     explainer: Explainer | Callable[[], Explainer]
-    folder: Folder  # where parts are written
-    keep: tuple[str, ...] = ()  # this and the next two as in `run`
-    text: bool = True
+    folder: Folder  # where it is noted how far a job is
+    text: bool = True  # this and the next as in `run`
     full: bool = False
     timeout: float | None = None  # seconds after which a worker ends itself without an answer of the model or a text
     max_failures: int = 0  # texts in sequence on which the model may fail alike; 0: any number
 
 
 class Job(NamedTuple):
-    """Rows to explain: the whole part, which the worker writes; else it returns their explanations."""
+    """Rows to explain: those of a part, or some of them."""
 
     part: int
     rows: tuple[SourceRow, ...]
-    is_whole: bool = True
     deaths: int = 0  # of workers that had this row alone
-
-
-class Finished(NamedTuple):
-    """The result of a job: the number of rows by status, and the rows, unless the worker has written them as a part."""
-
-    counts: dict[str, int]
-    rows: list[dict[str, Any]] | None = None
 
 
 class _Outage(BaseException):
@@ -101,8 +91,8 @@ class Bench:
             "slalom": versions("slalom-xai").get("slalom-xai"),
         }
 
-    def __call__(self, job: Job, tick: Callable[[], Any] = lambda: None) -> Finished:
-        """Explain the rows of a job; a part is written as a whole."""
+    def __call__(self, job: Job, tick: Callable[[], Any] = lambda: None) -> list[dict[str, Any]]:
+        """Return the rows of the table for a job."""
         setup, engine = self.setup, self.explainer.engine
         try:
             with _noted(job, setup.folder, engine) as note, _watched(setup.timeout) as alive:
@@ -117,14 +107,11 @@ class Bench:
                     rows.append(row)
                     answered(1)
                     tick()
-            made = table(rows, setup.keep)
-            if job.is_whole:
-                write_part(setup.folder, job.part, encoded(made, digest(job.rows)))
         except _Outage as outage:
             raise ModelError(str(outage)) from None
         finally:
             engine.answered = engine.ended = None
-        return Finished(counts(made), None if job.is_whole else rows)
+        return rows
 
     def _rows(self, rows: Sequence[SourceRow]) -> Iterator[dict[str, Any]]:
         text, full = self.setup.text, self.setup.full
