@@ -110,24 +110,24 @@ def header(ax: Axes, theme: Theme, title: str, subtitle: str = "") -> None:
             words.fit(room)
 
 
-def key(ax: Axes, entries: list[tuple[Any, str]], theme: Theme) -> None:
-    """Write a legend of handles and labels below the axes, in as few rows as their width allows."""
+def key(ax: Axes, entries: list[tuple[Any, str]], theme: Theme, beside: bool = False) -> None:
+    """Write a legend of handles and labels beside the axes, or below them in as few rows as their width allows."""
     handles, labels = [handle for handle, _ in entries], [plain(label) for _, label in entries]
     figure = ax.get_figure(root=True)
     room = 0.84 * figure.bbox.width if isinstance(figure, Picture) else ax.get_window_extent().width
-    look: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": ax.transAxes + moved(ax, 0, -44)}
+    corner, away = ((1, 1), moved(ax, 10, 0)) if beside else ((0, 0), moved(ax, 0, -44))
+    look: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": corner, "bbox_transform": ax.transAxes + away}
     look |= {"frameon": False, "borderpad": 0, "borderaxespad": 0, "handletextpad": 0.4, "columnspacing": 1.4}
-    look |= {"prop": FontProperties(family=families(), size=9), "labelcolor": theme.muted}
-    for rows in range(1, len(entries) + 1):
+    look |= {"prop": FontProperties(family=families(), size=9), "labelcolor": theme.ink if beside else theme.muted}
+    for rows in range(len(entries) if beside else 1, len(entries) + 1):
         legend = Key(ax, handles, labels, ncols=-(-len(entries) // rows), **look)
         for text in legend.get_texts():
             text.set(parse_math=False, usetex=False)
         ax.add_artist(legend)
         legend.set_clip_on(False)
-        if legend.get_window_extent().width <= room:
+        if rows == len(entries) or legend.get_window_extent().width <= room:
             return
-        if rows < len(entries):
-            legend.remove()
+        legend.remove()
 
 
 def settle(figure: Any) -> None:

@@ -1,4 +1,4 @@
-"""Methods side by side: ours in strong colours and thick lines, the others muted, with names beside the curves.
+"""Methods side by side: ours in strong colours and thick lines, the others muted.
 
 profile          near error         against  units removed     one curve per method and budget
 against_queries  mean of a measure  against  the budget        one curve per method
@@ -8,29 +8,25 @@ against_seconds  mean of a measure  against  mean seconds      one point per met
 import math
 import textwrap
 from statistics import median
-from typing import Any, Literal, NamedTuple, final
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-from scipy.optimize import isotonic_regression
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, count
 from slalom.evaluate import MEASURES, Compared
 from slalom.render.charts import Row, measure_label, row_name, shorten
-from slalom.render.figures.canvas import Words, canvas, header, moved, plain, settle
-from slalom.render.figures.names import write_names
+from slalom.render.figures.canvas import Words, canvas, header, key, moved, plain
 from slalom.render.figures.theme import dress, theme_of
 from slalom.render.palette import Colour, Theme, is_ours, method_number, mix
 
 _LOG = ("near", "far", "queries", "tokens", "seconds")  # measures spread over decades, and above 0 except by chance
 _DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.2, 1.6), (6, 2, 1.2, 2))  # in line widths
-_TEXT_SIZE, _LINE_HEIGHT = 9.0, 12.0  # of the names, points
-_COLUMN = 16.0  # points from the axes to the column of names
+_LINE_HEIGHT = 14.0  # of the names, points
 _MARGIN = 0.06  # around the points, of the axes
 _ROUNDING = 1e-8  # of the usual number: what is smaller is an error of rounding
 _NOTE_WIDTH = 100  # characters
@@ -47,7 +43,6 @@ class _Curve(NamedTuple):
     points: Floats  # (n, 2)
     half_widths: Floats  # of the 95% intervals (n,); 0 where they are not known or not shown
     colour: Colour
-    ink: Colour
     dash: tuple[float, ...]
 
 
@@ -80,7 +75,7 @@ class ComparedPlots:
         subtitle = f"{self._texts}{f', {shorten(str(model), 40)}' if model else ''}; bands are 95% intervals"
         labels = ("units removed", "squared error of the predicted change")
         title = "How far predictions are off near the text"
-        return self._draw("profile", points, title, subtitle, labels, (False, True), True, ax, theme)
+        return self._draw("profile", points, title, subtitle, labels, (False, True), ax, theme)
 
     def against_queries(self, measure: str = "near", ax: Axes | None = None, theme: _Theme = "light") -> Figure:
         """Draw the mean of a measure against the query budget.
@@ -125,7 +120,7 @@ class ComparedPlots:
         title = f"{measure.replace('_', ' ').capitalize()} against {x_name}"
         subtitle = f"{MEASURES[measure][1]}; {self._texts}; bars are 95% intervals"
         labels, log = (x_label, measure_label(measure)), (True, measure in _LOG)
-        return self._draw(measure, points, title, subtitle, labels, log, x_name == "queries", ax, theme)
+        return self._draw(measure, points, title, subtitle, labels, log, ax, theme)
 
     def _draw(
         self,
@@ -135,11 +130,9 @@ class ComparedPlots:
         subtitle: str,
         labels: tuple[str, str],
         log: tuple[bool, bool],
-        column: bool,
         ax: Axes | None,
         theme: str,
     ) -> Figure:
-        """Draw curves; column: names of those that end on the right are in a column there."""
         look = theme_of(theme)
         curves, notes = _curves(self._compared, measure, points, log, look)
         if not curves:
@@ -154,9 +147,9 @@ class ComparedPlots:
         for k, line in enumerate(line for note in notes for line in textwrap.wrap(note, _NOTE_WIDTH)):
             at = ax.transAxes + moved(ax, 0, -48 - 11 * k)
             ax.add_artist(Words(0, 0, line, transform=at, size=8, color=look.muted, va="baseline", clip_on=False, gid="note"))
-        _lines(ax, curves, look, bands=measure == "profile")
-        right = max(curve.points[-1, 0] for curve in curves)
-        _names(figure, ax, curves, [column and curve.points[-1, 0] == right for curve in curves], look)
+        lines = _lines(ax, curves, look, bands=measure == "profile")
+        listed = sorted(zip(curves, lines, strict=True), key=lambda pair: -pair[0].points[-1, 1])  # as the ends of the curves
+        key(ax, [(line, shorten(curve.name)) for curve, line in listed], look, beside=True)
         return figure
 
 
@@ -174,8 +167,7 @@ def _curves(
             at, half_widths = np.array([p[:2] for p in shown]), np.array([p[2] or 0.0 for p in shown]) * ours
             full = theme.method(row[0])
             dash = () if ours else _DASHES[method_number(row[0]) % len(_DASHES)]
-            colour, ink = mix(theme.paper, full, _strength(compared, row)), theme.text(full) if ours else theme.muted
-            curves.append(_Curve(name, ours, at, half_widths, colour, ink, dash))
+            curves.append(_Curve(name, ours, at, half_widths, mix(theme.paper, full, _strength(compared, row)), dash))
         elif not measured:
             missing.append(name)
         if len(shown) < len(measured):
@@ -192,11 +184,12 @@ def _strength(compared: Compared, row: Row) -> float:
     return 1.0 if not isinstance(budget, int) or len(budgets) < 2 else 0.5 + 0.5 * budgets.index(budget) / (len(budgets) - 1)
 
 
-def _lines(ax: Axes, curves: list[_Curve], theme: Theme, bands: bool) -> None:
-    """Draw curves and the intervals of our methods, with ticks."""
+def _lines(ax: Axes, curves: list[_Curve], theme: Theme, bands: bool) -> list[Line2D]:
+    """Draw curves and the intervals of our methods, with ticks; return the lines."""
+    lines = []
     for curve in curves:
         radius = (3.5, 2.25) if curve.ours else (2.75, 1.6)  # of a point alone, and along a line
-        ax.plot(
+        lines += ax.plot(
             *curve.points.T,
             color=curve.colour,
             linewidth=2.4 if curve.ours else 1.2,
@@ -223,69 +216,4 @@ def _lines(ax: Axes, curves: list[_Curve], theme: Theme, bands: bool) -> None:
                 ax.fill_between(x, low, high, color=curve.colour, alpha=0.16, linewidth=0, zorder=2, gid=f"band {curve.name}")
             else:
                 ax.vlines(x, low, high, color=curve.colour, linewidth=1.1, zorder=3.5, gid=f"intervals {curve.name}")
-
-
-def _names(figure: Figure, ax: Axes, curves: list[_Curve], in_column: list[bool], theme: Theme) -> None:
-    """Write the names of curves: in a column right of the axes, or beside the last point."""
-    names = []
-    for curve, beyond in zip(curves, in_column, strict=True):
-        look: dict[str, Any] = {"weight": "bold" if curve.ours else "normal", "va": "center", "zorder": 6, "clip_on": False}
-        name = Words(0, 0, shorten(curve.name), size=_TEXT_SIZE, color=curve.ink, gid=f"name {curve.name}", **look)
-        ax.add_artist(name)
-        if beyond:  # the layout makes room for the column
-            name.set(x=1.0, y=0.5, transform=ax.transAxes + moved(ax, _COLUMN, 0), ha="left")
-        else:
-            name.set(ha="center", in_layout=False)
-        names.append(name)
-    settle(figure)
-    drawn = [np.asarray(ax.transData.transform(curve.points)) for curve in curves]
-    faint = [mix(theme.paper, curve.colour, 0.6) for curve in curves]
-    pixels, frame, back = figure.dpi / 72, ax.get_window_extent(), ax.transAxes.inverted()
-    column = [i for i, beyond in enumerate(in_column) if beyond]
-    heights = spread([float(drawn[i][-1, 1]) for i in column], _LINE_HEIGHT * pixels, frame.y0, frame.y1)
-    for i, y in zip(column, heights, strict=True):
-        names[i].set_y(float(back.transform((0, y))[1]))
-        x_end, y_end = drawn[i][-1]
-        line = back.transform([(x_end, y_end), (max(x_end, frame.x1), y_end), (frame.x1 + (_COLUMN - 3) * pixels, y)])
-        look = {"color": faint[i], "linewidth": 0.7, "zorder": 1.5, "gid": f"leader {curves[i].name}"}
-        ax.add_artist(Line2D(*line.T, transform=ax.transAxes, clip_on=False, **look))
-    beside = sorted(set(range(len(curves))) - set(column), key=lambda i: not curves[i].ours)
-    discs, radii, last = _occupied(ax, curves, drawn)
-    write_names(ax, [names[i] for i in beside], discs, radii, [last[i] for i in beside], [faint[i] for i in beside], theme)
-
-
-def _occupied(ax: Axes, curves: list[_Curve], drawn: list[Floats]) -> tuple[Floats, Floats, list[int]]:
-    """Return discs that names keep away from, (n, 2) in pixels and (n,) in points, and which are the last points of curves.
-
-    A line is a chain of discs, and so is an interval.
-    """
-    chains, radii, last = list[Floats](), list[float](), list[int]()
-    floor = ax.get_ylim()[0]
-    for curve, points in zip(curves, drawn, strict=True):
-        for (x, y), half in zip(curve.points, curve.half_widths, strict=True):
-            if half:
-                ends = ax.transData.transform([(x, max(y - half, floor)), (x, y + half)])
-                chains.append(np.asarray(Path(ends).interpolated(8).vertices))
-                radii += [0.5] * len(chains[-1])
-        chains.append(np.asarray(Path(points).interpolated(32).vertices) if len(points) > 1 else points)
-        radii += [3.5] * len(chains[-1])
-        last.append(len(radii) - 1)
-    return np.concatenate(chains), np.array(radii), last
-
-
-def spread(places: list[float], apart: float, low: float, high: float) -> list[float]:
-    """Return the places between low and high, at least `apart` and in order, that are closest to these in least squares.
-
-    Where there is no room for that, they are evenly spread.
-
-    >>> spread([5.0, 5.0, 9.0], 2.0, 0.0, 10.0)
-    [4.0, 6.0, 9.0]
-    """
-    if not places:
-        return []
-    n = len(places)
-    apart = min(apart, (high - low) / max(n - 1, 1))
-    order, steps = np.argsort(places, kind="stable"), apart * np.arange(n)
-    moved_to = np.empty(n)
-    moved_to[order] = np.clip(isotonic_regression(np.array(places)[order] - steps).x, low, high - steps[-1]) + steps
-    return [float(place) for place in moved_to]
+    return lines

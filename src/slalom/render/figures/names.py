@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from slalom.core.checks import Floats
 from slalom.render.figures.canvas import Words
-from slalom.render.palette import Colour, Theme
+from slalom.render.palette import Theme
 
 _ANGLES = np.deg2rad([0, 180, 90, 270, 45, 135, 315, 225, 22.5, 157.5, 337.5, 202.5, 67.5, 112.5, 247.5, 292.5])
 _RINGS = (0.0, 0.6, 1.4, 2.4, 3.6, 5.0, 7.0, 9.5, 12.5)  # in heights of a name
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def write_names(
-    ax: Axes, names: Sequence[Words], discs: Floats, radii: Floats, named: list[int], lines: Sequence[Colour], theme: Theme
+    ax: Axes, names: Sequence[Words], discs: Floats, radii: Floats, named: list[int], theme: Theme
 ) -> None:
     """Move names beside their points, with lines to those that are further away; say how many have no room.
 
@@ -43,7 +43,6 @@ def write_names(
         discs: Centres of what must not be covered (n, 2), in pixels.
         radii: Their radii (n,), in points.
         named: The disc of each name.
-        lines: Colours of the leader lines.
         theme: The theme.
     """
     if not names:
@@ -56,7 +55,7 @@ def write_names(
     sizes = np.array([[box.width + 2 * pixels, box.height + pixels] for box in boxes])
     places = place(discs, radii * pixels, named, sizes, inside, 1.5 * pixels)
     across = ax.transAxes.inverted()
-    for name, spot, i, colour in zip(names, places, named, lines, strict=True):
+    for name, spot, i in zip(names, places, named, strict=True):
         if spot is None:
             name.remove()
             continue
@@ -67,7 +66,7 @@ def write_names(
             ends = across.transform(discs[i] + np.array([radii[i] * pixels * way / np.linalg.norm(way), way]))
             gid = f"leader {str(name.get_gid()).removeprefix('name ')}"
             look: dict[str, Any] = {"linewidth": 0.6, "zorder": 1.5, "gid": gid}
-            ax.add_artist(Line2D(*ends.T, transform=ax.transAxes, color=colour, **look))
+            ax.add_artist(Line2D(*ends.T, transform=ax.transAxes, color=theme.muted, **look))
     if missing := places.count(None):
         note = f"no room for {missing} of {len(places)} names"
         look = {"size": 8, "color": theme.muted, "ha": "right", "va": "bottom", "clip_on": False, "gid": "room"}

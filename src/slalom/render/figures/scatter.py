@@ -103,7 +103,7 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
         words.set_in_layout(False)
         names.append(words)
     discs = np.asarray(ax.transData.transform(shown))
-    write_names(ax, names, discs, radii, [i for i, _ in chosen], [theme.muted] * len(names), theme)
+    write_names(ax, names, discs, radii, [i for i, _ in chosen], theme)
     return figure
 
 
