@@ -87,30 +87,6 @@ leave.set()
     assert run(tmp_path, code) == ["0"]
 
 
-def test_a_forked_process_has_its_own_limit_of_threads(tmp_path):
-    code = """
-import threadpoolctl
-from slalom.threads import one_blas_thread
-
-def numbers():
-    return [lib.num_threads for lib in threadpoolctl.ThreadpoolController().lib_controllers if lib.user_api == "blas"]
-
-before = numbers()
-
-def limited():
-    with one_blas_thread():
-        pause()
-
-thread = meanwhile(limited)
-assert numbers() != before or 2 not in before
-print(forked(lambda: numbers() == before))
-leave.set()
-thread.join()
-print(numbers() == before)
-"""
-    assert run(tmp_path, code) == ["0", "True"]
-
-
 def test_forked_processes_use_cache_files_while_threads_do(tmp_path):
     code = """
 from slalom.models.store import AnswerStore

@@ -7,17 +7,21 @@ on 16 cores an explanation took three times as long.
 """
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from math import ceil, inf
+from math import ceil
 from pathlib import Path
-from typing import Any, final
+from threading import RLock
+from typing import Any
 
-from slalom.forks import renew_after_fork
+from slalom.forks import wait_before_fork
 
-_GROUPS = Path("/sys/fs/cgroup")  # where Linux says what a container may use
+_LIMIT_FILE = Path("/sys/fs/cgroup/cpu.max")  # where Linux says what a container may use
+_LOCK = RLock()
+_blocks = 0  # of one_blas_thread, in all threads
+_limit: Any = None
+wait_before_fork(_LOCK)
 
 
 def cores_here() -> int:
@@ -28,7 +32,10 @@ def cores_here() -> int:
         True
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(ceil(min(float(cores), _quota(_GROUPS))), 1)
+    with suppress(OSError, ValueError, ZeroDivisionError):  # no such file, or "max"
+        quota, period = map(int, _LIMIT_FILE.read_text().split())
+        return max(min(cores, ceil(quota / period)), 1)
+    return cores
 
 
 def threads_here() -> int:
@@ -42,18 +49,9 @@ def threads_here() -> int:
     return max(int(wanted), 1) if wanted.isdecimal() else cores_here()
 
 
-def _quota(groups: Path) -> float:
-    """Return the cores that control groups of version 2 or 1 allow; infinity where they do not limit them."""
-    for files in (["cpu.max"], ["cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"]):
-        with suppress(OSError, ValueError, ZeroDivisionError):
-            quota, period = " ".join((groups / file).read_text() for file in files).split()
-            return int(quota) / int(period) if int(quota) > 0 else inf
-    return inf
-
-
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Let BLAS use one thread in a block, in all threads of the process.
+def one_blas_thread(small: bool = True) -> Iterator[None]:
+    """Let BLAS use one thread in all threads of the process, as long as one of them is in a block for small matrices.
 
     Example:
         >>> import numpy as np
@@ -61,60 +59,25 @@ def one_blas_thread() -> Iterator[None]:
         ...     print(np.linalg.inv(2.0 * np.eye(2))[0, 0])
         0.5
     """
-    _LIMIT.count(1)
+    _count(int(small))
     try:
         yield
     finally:
-        _LIMIT.count(-1)
+        _count(-int(small))
 
 
-@contextmanager
-def many_blas_threads(large: bool = True) -> Iterator[None]:
-    """Leave the blocks of `one_blas_thread` that this thread is in, for large matrices or for a model that is not ours."""
-    left = _LIMIT.mine if large else 0
-    _LIMIT.count(-left)
-    try:
-        yield
-    finally:
-        _LIMIT.count(left)
-
-
-@final
-class _Limit(threading.local):
-    """The limit of BLAS, which holds as long as any thread is in a block; each thread counts its own blocks."""
-
-    mine = 0
-
-    def count(self, blocks: int) -> None:
-        """Enter (or leave, where it is negative) a number of blocks."""
-        self.mine += blocks
-        _ALL.count(blocks)
-
-
-@final
-class _All:
-    """The blocks of all threads, and the limit of threadpoolctl that is set for them."""
-
-    def __init__(self) -> None:
-        self.blocks, self._lock = 0, threading.RLock()
-        self._limit: Any = None
-        renew_after_fork(self)
-
-    def count(self, blocks: int) -> None:
-        """Add to the number of blocks; set the limit for the first, and restore what was before after the last."""
-        with self._lock:
-            self.blocks += blocks
-            if self.blocks > 0 and self._limit is None:
-                self._limit = _controller().limit(limits=1, user_api="blas")
-            elif self.blocks <= 0 and self._limit is not None:
-                _take_control()
-                self._limit.restore_original_limits()
-                _take_control()
-                self._limit = None
-
-    def after_fork(self, held: bool) -> None:
-        """Leave the blocks of other threads, which do not exist in a forked process."""
-        self.count(_LIMIT.mine - self.blocks)
+def _count(blocks: int) -> None:
+    """Set the limit for the first block; after the last, restore what was before, from whatever thread."""
+    global _blocks, _limit  # noqa: PLW0603
+    with _LOCK:
+        _blocks += blocks
+        if _blocks and _limit is None:
+            _limit = _controller().limit(limits=1, user_api="blas")
+        elif not _blocks and _limit is not None:
+            _take_control()
+            _limit.restore_original_limits()
+            _take_control()
+            _limit = None
 
 
 @cache
@@ -131,7 +94,3 @@ def _take_control() -> None:
     clear = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
     if clear is not None:
         clear(force=True)
-
-
-_LIMIT = _Limit()
-_ALL = _All()

@@ -23,7 +23,6 @@ from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError, SlalomError, one_line
 from slalom.models import Model, Observed, Reading
 from slalom.text import QueryPlan, Units
-from slalom.threads import many_blas_threads
 
 
 class QueryContext(NamedTuple):
@@ -248,8 +247,7 @@ class WhiteBoxMethod(Method):
 
     def explain(self, context: MethodContext) -> MethodResult:
         target = context.one_class(self.name)
-        with many_blas_threads():
-            returned = self.attribute(context.model, context.reading, target, context.seed)
+        returned = self.attribute(context.model, context.reading, target, context.seed)
         atoms = real_array(f"the effects of method {self.name!r}", returned, (1,))
         _check_shape(self, atoms, len(context.reading.names), "atoms")
         per_unit = np.bincount(context.units.unit_of_atom, atoms, minlength=len(context.units)).astype(np.float64)

@@ -22,13 +22,18 @@ from slalom.result.pairs import combinations, measured_pairs, pairs_to_check
 from slalom.threads import one_blas_thread
 
 _ROUNDING = 1e-6  # of the largest score: what a model in single precision may be off, and no error of removal is below
+_LONG = 1.5  # seconds of a fit that a second BLAS thread makes shorter by a third and more
 _LEAST_ROWS = 20  # fewer queries than that, and than units, tell no standard errors: 95% intervals then held 0.4 to 0.7
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn", "icu4py")
 
 
-@one_blas_thread()
 def explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
     """Let the method explain one text from the answers so far, and test the result."""
+    with one_blas_thread(options.method.seconds(run.task.units.n_types, run.task.whole) < _LONG):
+        return _explain(engine, run, options)
+
+
+def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
     began, task, m = run.clock(), run.task, run.task.whole
     model = engine.model
     target = run.target(options.target, model.head)
@@ -41,7 +46,8 @@ def explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
         needed = len(task.keep) + run.further + len(run.unasked(rows))
         if options.limit is not None and needed > options.limit:
             raise InputError(
-                f"the method asks for {needed} queries, and max_queries is {options.limit}; raise it, or lower queries"
+                f"the method asks for {needed} queries, and max_queries is {options.limit}; raise it, or lower queries",
+                "max_queries",
             )
         answered = model.observe(run.ask(engine, rows), target).scores
         queried.update(zip((row.tobytes() for row in rows), answered.tolist(), strict=True))

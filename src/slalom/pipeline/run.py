@@ -13,7 +13,6 @@ from slalom.errors import SlalomError, one_line
 from slalom.models import Answers, Decision, Engine, Head, Target
 from slalom.pipeline.planning import Task
 from slalom.result import Explanation, Failure
-from slalom.threads import many_blas_threads
 
 _LOG = logging.getLogger("slalom")
 
@@ -93,8 +92,7 @@ class TextRun:
         """Return the outputs of any rows (k, n); each row is sent to the model once."""
         fresh = self.unasked(rows)
         if len(fresh):
-            with many_blas_threads():  # what the model does is its own affair
-                (answer,) = engine([self.task.queries(fresh)])
+            (answer,) = engine([self.task.queries(fresh)])
             self._outputs |= {row.tobytes(): output for row, output in zip(fresh, answer.outputs, strict=True)}
             self.lengths |= answer.lengths
             self.further += len(fresh)

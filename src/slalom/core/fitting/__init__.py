@@ -14,7 +14,6 @@ from slalom.core.fitting.joint import Joint
 from slalom.core.fitting.linear import Linear
 from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem
 from slalom.core.fitting.sgd import Sgd
-from slalom.threads import many_blas_threads
 
 __all__ = ["Alternating", "Fit", "Fitter", "Joint", "Linear", "Sgd", "fit"]
 
@@ -54,8 +53,7 @@ def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights
 
 def _solved(problem: Problem, fitter: Fitter) -> Fit:
     """Fit one problem; the mean score where that fails."""
-    rows, n = problem.counts.shape
-    with suppress(ArithmeticError, np.linalg.LinAlgError), _quiet(), many_blas_threads(fitter.is_long(n, rows)):
+    with suppress(ArithmeticError, np.linalg.LinAlgError), _quiet():
         result = fitter.solve(problem)
         if np.isfinite(result.loss):
             return result
