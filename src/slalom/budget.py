@@ -63,7 +63,8 @@ class Goal:
     def __post_init__(self) -> None:
         tolerance = self.tolerance
         if tolerance is not None and not (_is_number(tolerance) and 0 < tolerance < np.inf):
-            raise InputError(f"tolerance must be a number above 0, in units of the score, such as 0.1; got {tolerance!r}")
+            message = f"tolerance must be a number above 0, in units of the score, such as 0.1; got {tolerance!r}"
+            raise InputError(message, "tolerance")
         if self.max_queries is not None:
             whole_number("max_queries", self.max_queries, 2)
 

@@ -32,7 +32,16 @@ class SlalomError(Exception):
 
 
 class InputError(SlalomError, ValueError):
-    """An argument is invalid."""
+    """An argument is invalid.
+
+    Args:
+        message: What must hold, what came, what to do.
+        names: The arguments that the message speaks of by their names in Python; the command line writes them as options.
+    """
+
+    def __init__(self, message: str, *names: str) -> None:
+        super().__init__(message)
+        self.names = names
 
 
 class CostLimit(InputError):

@@ -7,6 +7,7 @@ import atexit
 import gc
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -16,8 +17,8 @@ from cyclopts import App, CycloptsError, Group, Parameter
 
 import slalom
 from slalom.cli.inputs import STANDARD_INPUT
-from slalom.cli.printing import UsageError, complain
-from slalom.errors import SlalomError, one_line
+from slalom.cli.printing import UsageError, as_option, complain
+from slalom.errors import InputError, SlalomError, one_line
 from slalom.progress import lines_if_redirected
 
 COMMANDS = {  # what `slalom --help` says of them: their modules are imported when they run
@@ -114,4 +115,8 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _message(error: object) -> str:
-    return one_line(error, limit=None).removesuffix(".")
+    """Return the message of an error on one line, with options of the command in place of the arguments that it names."""
+    message = one_line(error, limit=None).removesuffix(".")
+    for name in error.names if isinstance(error, InputError) else ():
+        message = re.sub(rf"(?<!-)\b{re.escape(name)}\b", as_option(name), message)
+    return message

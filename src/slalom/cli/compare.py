@@ -81,7 +81,7 @@ def compare(
     if rows.file is None:
         raise UsageError("the texts are missing; add --file FILE")
     names, measures, budgets = _names("--methods", of.methods), _names("--metrics", of.metrics), _budgets(queries)
-    chosen, human = _texts(rows.file, rows.column, of.texts, whole_number("--seed", of.seed, 0))
+    chosen, human = _texts(rows.file, rows.column, of.texts, whole_number("seed", of.seed, 0))
     check_outputs(rows.file, output.out, output.csv, output.html)
     labelled = None if of.corpus is None else read_labelled(of.corpus)
     if labelled is not None and len(labelled.names) != 2:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, validators
 
-from slalom.cli.printing import UsageError
+from slalom.cli.printing import UsageError, as_option
 
 INPUT, MODEL, LANGUAGE_MODEL, EXPLANATION, BUDGET, RUN, SERVER, OUTPUT = (
     Group(title, sort_key=number)
@@ -124,8 +124,8 @@ def fields_of(*groups: Any) -> dict[str, Any]:
 
 def one_of(**options: object) -> str | None:
     """Return which of the options is given, as the command line names it; at most one may be."""
-    given = [f"--{name}" for name, value in options.items() if value is not None]
+    given = [as_option(name) for name, value in options.items() if value is not None]
     if len(given) > 1:
-        *first, last = [f"--{name}" for name in options]
+        *first, last = map(as_option, options)
         raise UsageError(f"give one of {', '.join(first)} and {last}; got {' and '.join(given)}")
     return given[0] if given else None

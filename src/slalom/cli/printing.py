@@ -2,8 +2,6 @@
 
 import json
 import os
-import re
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,19 +15,6 @@ if TYPE_CHECKING:
     from slalom.models import Estimate
 
 _PIPE_WIDTH = 160
-# Arguments of Python that are options here, as messages of the library name them.
-_WORDS = (
-    "answer|cache|device|labels|long|method|mode|output|part|phrases|prices|queries"
-    "|question|seed|sort|span|spellings|target|template|tolerance|unit"
-)
-_COMPOUNDS = "base_url|max_answer_tokens|max_cost|max_failures|max_queries|min_texts|part_size|trust_remote_code"
-_BOTH = re.compile(r"(--[a-z-]+(?: \d+)?) \(\w+=\w+\)")  # --full (full=True): the message has the option itself
-_ARGUMENT = re.compile(rf"""\b({_WORDS}|{_COMPOUNDS})=(?:"([^"]*)"|'([^']*)'|(\d+)|True\b|({{[^}}]*}})|(?![^\s;,.)]))""")
-_NAME = re.compile(  # a word that is the subject of the message, or what is to be changed
-    rf"\b({_COMPOUNDS})\b(?!=)|(?:^|(?<=error: ))(?!labels)({_WORDS})(?= (?:must|needs|is)\b)"
-    rf"|(?<=\braise )({_WORDS})\b|(?<=\blower )({_WORDS})\b|(?<=\bleave )({_WORDS})\b|(?<=\bneeds )({_WORDS})(?=,|;|$)"
-)
-_ENTRY = re.compile(r"""["']([^"']*)["']: (?:["'] ?([^"']*)["']|([\d.]+))""")  # of a mapping in a message
 
 
 class UsageError(SlalomError):
@@ -45,34 +30,14 @@ def console() -> "Console":
 
 
 def complain(message: str) -> None:
-    """Print one line to standard error, with options as the command line has them."""
+    """Print one line to standard error."""
     from rich.console import Console  # noqa: PLC0415
 
-    Console(stderr=True, highlight=False).print(as_options(message), markup=False, soft_wrap=True)
+    Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)
 
 
-def as_options(message: str) -> str:
-    """Return a message with options of the command in place of arguments in Python.
-
-    Example:
-        >>> as_options('unit="sentence" or method="ridge" is faster; pass cache=')
-        '--unit sentence or --method ridge is faster; pass --cache'
-        >>> as_options('max_cost needs prices, such as prices={"input": 0.15, "output": 0.60}; lower queries')
-        '--max-cost needs --prices, such as --prices 0.15,0.60; lower --queries'
-    """
-
-    def option(found: re.Match[str]) -> str:
-        name, *texts, mapping = found.groups()
-        value = next(filter(None, texts), "")
-        if mapping:
-            value = ",".join(price or f"{key}={answer}" for key, answer, price in _ENTRY.findall(mapping))
-        return _flag(name) + (f" {shlex.quote(value)}" if value else "")
-
-    message = _ARGUMENT.sub(option, _BOTH.sub(r"\1", message))
-    return _NAME.sub(lambda found: _flag(found[0]), message)
-
-
-def _flag(name: str) -> str:
+def as_option(name: str) -> str:
+    """Return an argument of Python as the command line names it."""
     return f"--{name.replace('_', '-')}"
 
 

@@ -76,9 +76,9 @@ def checked_groups(groups: ArrayLike, n_units: int) -> NDArray[np.intp]:
 def whole_number(name: str, number: object, least: int) -> int:
     """Return an integer of at least `least`, below 2**63; `name` is for the message."""
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
-        raise InputError(f"{name} must be a whole number of at least {least}; got {number!r}")
+        raise InputError(f"{name} must be a whole number of at least {least}; got {number!r}", name)
     if number >= 2**63:
-        raise InputError(f"{name} must be below 2**63; got {number!r}")
+        raise InputError(f"{name} must be below 2**63; got {number!r}", name)
     return int(number)
 
 

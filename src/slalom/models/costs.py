@@ -67,17 +67,18 @@ def prices_of(given: object, model: str) -> Prices | None:
         try:
             table = json.loads(Path(given).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise InputError(f"prices must be in a JSON file that can be read; {str(given)!r}: {error}") from error
+            raise InputError(f"prices must be in a JSON file that can be read; {str(given)!r}: {error}", "prices") from error
     if isinstance(table, Mapping) and "input" not in table and table and all(isinstance(v, Mapping) for v in table.values()):
         if model not in table:
             names = ", ".join(sorted(map(str, table))[:10])
-            raise InputError(f"prices must have the model {model!r}; they have {names}; add it")
+            raise InputError(f"prices must have the model {model!r}; they have {names}; add it", "prices")
         table = table[model]
     numbers = [table.get("input"), table.get("output", 0.0)] if isinstance(table, Mapping) else []
     if not numbers or not set(table) <= {"input", "output"} or not all(map(_is_price, numbers)):
         raise InputError(
             'prices must be {"input": dollars, "output": dollars} per million tokens, numbers of at least 0, or a table of'
-            f" these by model; got {str(table)[:100]!r}"
+            f" these by model; got {str(table)[:100]!r}",
+            "prices",
         )
     return Prices(*map(float, numbers))
 
@@ -132,9 +133,9 @@ class Spending:
     def __init__(self, model: Any, prices: object = None, max_cost: float | None = None) -> None:
         self.model, self.prices, self.max_cost = model, prices_of(prices, model.name), max_cost
         if max_cost is not None and (not _is_price(max_cost) or not max_cost):
-            raise InputError(f"max_cost must be a number above 0, in the currency of the prices; got {max_cost!r}")
+            raise InputError(f"max_cost must be a number above 0, in the currency of the prices; got {max_cost!r}", "max_cost")
         if max_cost is not None and self.prices is None:
-            raise InputError('max_cost needs prices, such as prices={"input": 0.15, "output": 0.60} dollars per million tokens')
+            raise InputError("max_cost needs prices, the dollars per million tokens", "max_cost", "prices")
         self._before, self._estimated = model.usage, 0.0
 
     @property
@@ -169,7 +170,8 @@ class Spending:
             before = f" after {money(self.spent)}" if self.spent else ""
             raise CostLimit(
                 f"{what} would cost {money(cost)}{before}, and max_cost is {money(self.max_cost)}; raise max_cost, or lower"
-                " queries"
+                " queries",
+                "max_cost",
             )
 
     @property

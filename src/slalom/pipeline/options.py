@@ -58,7 +58,7 @@ class Options:
         whole_number("seed", self.seed, 0)
         Goal(self.tolerance, self.max_queries)
         if self.tolerance is not None and self.queries not in (None, AUTO):
-            raise InputError(f"tolerance is a goal of queries='auto'; got queries={self.queries!r}")
+            raise InputError(f"tolerance is a goal of queries='auto'; got queries={self.queries!r}", "tolerance", "queries")
         if self.auto and self.tolerance is None and self.check is not None and self.check < _LEAST_CHECK:
             raise InputError(
                 f"queries='auto' needs at least {_LEAST_CHECK} held-out queries; got check={self.check}; leave it out"

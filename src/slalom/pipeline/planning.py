@@ -121,14 +121,12 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
     if reading.cut:
         _warn(
             f"{count(reading.cut, 'token')} {'does' if reading.cut == 1 else 'do'} not fit into {model.name} and"
-            f' {"was" if reading.cut == 1 else "were"} cut{where}; long="window" explains overlapping windows'
+            f" {'was' if reading.cut == 1 else 'were'} cut{where}; the option long=window explains overlapping windows"
         )
     seconds = options.method.seconds(text_units.n_types, options.most_queries(n))
     if seconds > _LONG:
-        faster = "" if kind == "sentence" else ' unit="sentence" or'
-        _warn(
-            f'a fit of {n:,} {kind}s takes about {duration(seconds)} on one core{where};{faster} method="ridge" is much faster'
-        )
+        faster = "" if kind == "sentence" else " unit=sentence or"
+        _warn(f"a fit of {n:,} {kind}s takes about {duration(seconds)} on one core{where};{faster} method=ridge is much faster")
     budget = options.budget(n)
     with named_failures(options.method), one_blas_thread():
         plan = options.method.plan(text_units, budget, np.random.default_rng(options.seed), reading.empty)
@@ -138,7 +136,8 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
     if options.limit is not None and (number_of := len(set(query_keys(keep, text_units.names)))) > options.limit:
         raise InputError(
             f"this text needs {count(number_of, 'query')} with those that test the explanation, and max_queries is"
-            f" {options.limit}; raise it, or lower queries{'' if options.check is None else ' or check'}{where}"
+            f" {options.limit}; raise it, or lower queries{'' if options.check is None else ' or check'}{where}",
+            "max_queries",
         )
     return Task(number, reading, text_units, plan, keep, len(near), budget)
 

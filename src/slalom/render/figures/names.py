@@ -32,9 +32,7 @@ class Place(NamedTuple):
     moved: bool
 
 
-def write_names(
-    ax: Axes, names: Sequence[Words], discs: Floats, radii: Floats, named: list[int], theme: Theme
-) -> None:
+def write_names(ax: Axes, names: Sequence[Words], discs: Floats, radii: Floats, named: list[int], theme: Theme) -> None:
     """Move names beside their points, with lines to those that are further away; say how many have no room.
 
     Args:
