@@ -151,7 +151,7 @@ def test_options_of_a_call_replace_those_of_the_explainer():
     assert (e.method, e.seed, e.unit) == ("eff", 7, "word")
     assert explainer()(TEXT, method="eff").unit == "type"
     assert base(TEXT).method == "joint"
-    mine = SurrogateMethod("mine", Scales(levels=4), Joint(link=False))
+    mine = SurrogateMethod("mine", Scales(), Joint(link=False))
     assert base(TEXT, method=mine).method == "mine"
 
 

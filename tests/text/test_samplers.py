@@ -9,8 +9,8 @@ from slalom.errors import InputError
 from slalom.text import Deletions, Pairs, Scales, TwoScales, extended
 from tests.cases import cases
 
-SAMPLERS = [Pairs(), Deletions(), Deletions(most=3), Deletions(most=5, repeats=True), Scales(), Scales(levels=5)]
-SIZES = [1, 2, 3, 7, 40, 300]
+SAMPLERS = [Pairs(), Deletions(), Deletions(most=5, repeats=True), Scales()]
+SIZES = [1, 2, 3, 7, 40, 150]
 
 
 def draw(sampler, n, budget, seed=0, empty=True):
@@ -90,10 +90,9 @@ def test_a_short_text_is_asked_about_completely():
     assert len(draw(Scales(), 5, 1000).keep) == 2**5
 
 
-@cases("make", [lambda: Deletions(most=0), lambda: Deletions(anchor=0), lambda: Scales(levels=1)])
-def test_bad_numbers_are_refused(make):
-    with pytest.raises(InputError, match="needs"):
-        make()
+def test_bad_numbers_are_refused():
+    with pytest.raises(InputError, match="Deletions needs most >= 1; got 0"):
+        Deletions(most=0)
 
 
 # --- plans that grow
@@ -118,7 +117,7 @@ def test_a_plan_keeps_its_rows_when_it_grows(sampler, n):
     plan = draw(sampler, n, 60)
     rng = np.random.default_rng(7)
     taken = rng.random((30, n)) < 0.9
-    for budget in (100, 250):
+    for budget in (100, 160):
         larger = extend(sampler, plan, budget, taken)
         m = len(larger.keep)
         assert len(plan.keep) <= m <= max(budget, 2)
@@ -134,7 +133,7 @@ def test_a_plan_keeps_its_rows_when_it_grows(sampler, n):
     assert extend(sampler, plan, min(40, len(plan.keep))).keep.shape == plan.keep.shape, "nothing to add"
 
 
-@cases("sampler", [Pairs(), Deletions(), Scales(), Scales(levels=5)], ids=repr)
+@cases("sampler", [Pairs(), Deletions(), Scales()], ids=repr)
 def test_a_plan_grows_to_the_budget_where_there_are_enough_rows(sampler):
     plan = draw(sampler, 60, 100)
     assert len(extend(sampler, plan, 777).keep) == 777
@@ -145,7 +144,7 @@ def test_a_plan_grows_until_all_rows_are_used():
     assert len(extend(Pairs(), draw(Pairs(), 9, 10), 1000).keep) == comb(9, 2)
 
 
-@cases("sampler", [Deletions(), Deletions(most=3, anchor=0.5), Scales(), Scales(levels=5)], ids=repr)
+@cases("sampler", [Deletions(), Deletions(most=3), Scales()], ids=repr)
 def test_a_larger_plan_has_the_proportions_of_one_that_is_drawn_at_once(sampler):
     larger, at_once = extend(sampler, draw(sampler, 80, 300), 1200), draw(sampler, 80, 1200)
     sizes = [np.bincount(plan.keep.sum(axis=1), minlength=81) / len(plan.keep) for plan in (larger, at_once)]
@@ -173,5 +172,3 @@ def test_deletions_of_few_units_may_have_a_weight_and_use_up_the_budget():
     assert np.array_equal(weighted.keep[:n], plain.keep)
     assert (weighted.weights > 0.0).all()
     assert np.array_equal(weighted.weights[:n][plain.weights > 0.0], plain.weights[plain.weights > 0.0])
-    with pytest.raises(InputError, match="near_weight >= 0"):
-        TwoScales(near_weight=-1.0)

@@ -25,6 +25,11 @@ from slalom.errors import InputError
 
 Keep = NDArray[np.bool_]
 _SENTENCE = 32  # units of a text whose single removals are worth most of its deletions
+_REACH = 10  # removed units that are still next to a text
+_SIZES = 48  # different sizes of subsets: inputs of equal length share a batch, and more do not improve the fit
+_SIZES_BESIDE = 36  # the same beside deletions
+_ANCHOR = 0.1  # weight of the whole text, relative to all subsets together
+_ANCHOR_NEAR = 1.0  # relative to all deletions: predictions are changes from the whole text, so an error there affects all
 
 
 class QueryPlan(NamedTuple):
@@ -95,22 +100,19 @@ class Deletions(Sampler):
 
     Args:
         most: Largest number of units to remove.
-        anchor: Weight of the whole text, relative to all deletions together. Predictions are changes from the whole text, so
-            an error there affects all of them.
         repeats: Draw 0..most deletions with replacement, as the paper does. A row that is drawn r times is queried once and
-            has the weight r; there is no anchor.
+            has the weight r, as the whole text has.
 
     Raises:
         InputError: If an argument is out of range.
     """
 
-    most: int = 10
-    anchor: float = 1.0
+    most: int = _REACH
     repeats: bool = False
 
     def __post_init__(self) -> None:
-        if not self.most >= 1 or not self.anchor > 0:
-            raise InputError(f"Deletions needs most >= 1 and anchor > 0; got {self.most!r} and {self.anchor!r}")
+        if not self.most >= 1:
+            raise InputError(f"Deletions needs most >= 1; got {self.most!r}")
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         n = len(types)
@@ -122,37 +124,18 @@ class Deletions(Sampler):
         if most == 0:
             return _uniform(np.ones((1, n), dtype=bool))
         keep = spread(n, n - np.arange(1, most + 1), budget - 1, rng)
-        return _with_ends(keep, empty=False, anchor=self.anchor)
+        return _with_ends(keep, empty=False, anchor=_ANCHOR_NEAR)
 
 
 @final
 @dataclass(frozen=True)
 class Scales(Sampler):
-    """Subsets of every size, the whole text, and the empty text where the model accepts it.
-
-    Args:
-        levels: Largest number of different sizes, evenly spread over 1..n-1. Inputs of equal length share a batch, so that
-            fewer sizes are faster; more than a few dozen do not improve the fit.
-        anchor: Weight of the whole text, relative to all subsets together.
-
-    Raises:
-        InputError: If an argument is out of range.
-    """
-
-    levels: int = 48
-    anchor: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not self.levels >= 2 or not self.anchor > 0:
-            raise InputError(f"Scales needs levels >= 2 and anchor > 0; got {self.levels!r} and {self.anchor!r}")
+    """Subsets of every size, the whole text, and the empty text where the model accepts it."""
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         n = len(types)
-        if n == 1:
-            return _with_ends(np.zeros((0, 1), dtype=bool), empty, self.anchor)
-        sizes = np.unique(np.linspace(n - 1, 1, min(self.levels, n - 1, max(budget // 4, 2))).round().astype(np.int64))[::-1]
-        keep = spread(n, sizes, budget - 1 - int(empty), rng)
-        return _with_ends(keep, empty, self.anchor)
+        keep = spread(n, _sizes(n, _SIZES, budget), budget - 1 - int(empty), rng)
+        return _with_ends(keep, empty, _ANCHOR)
 
 
 @final
@@ -160,21 +143,15 @@ class Scales(Sampler):
 class TwoScales(Sampler):
     """Deletions next to the text and subsets of every size, for a surrogate that is right near the text and far from it.
 
-    Between 18 and 30% of the rows are deletions of 1..most units, the more the larger the budget is for the number of units n,
+    Between 18 and 30% of the rows are deletions of 1..10 units, the more the larger the budget is for the number of units n,
     up to 4 n. k units are removed in proportion to k, as such rows tell most; but every unit is removed alone where that takes
     at most two fifths of the deletions, or four fifths for a sentence. Deletions have no weight: they correct a surrogate
     that is fitted to the others. Those are subsets of every size, drawn in proportion to (1.05 - kept share)^2: the scores of
     small subsets vary most. Where the budget allows all subsets of a short text, it has them all, equally weighted.
 
     Args:
-        most: Largest number of units that a deletion removes; at most half of the text.
-        levels: As in `Scales`.
-        anchor: As in `Scales`.
         near_weight: Weight of deletions in the fit of the surrogate. With few units a deletion is no small change, and 1 is
             better; rows that are drawn twice are then replaced by further subsets, so that the budget is used up.
-
-    Raises:
-        InputError: If an argument is out of range.
 
     Example:
         >>> plan = TwoScales().draw(np.arange(40), 200, np.random.default_rng(0), empty=True)
@@ -182,29 +159,20 @@ class TwoScales(Sampler):
         (200, 60)
     """
 
-    most: int = 10
-    levels: int = 36
-    anchor: float = 0.1
     near_weight: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not self.most >= 1 or not self.near_weight >= 0.0:
-            raise InputError(f"TwoScales needs most >= 1 and near_weight >= 0; got {self.most!r} and {self.near_weight!r}")
-        Scales(self.levels, self.anchor)
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         n = len(types)
         if 2**n - int(not empty) <= budget:
-            return Scales(max(n, 2), self.anchor).draw(types, budget, rng, empty)
+            return Scales().draw(types, budget, rng, empty)
         least, most = (round((budget - 1) * share) for share in (0.18, min(max(0.07 * budget / n, 0.18), 0.3)))
         n_near = min(most, max(least, 4 * n))
         n_far = budget - 1 - int(empty) - n_near
-        sizes = np.unique(np.linspace(n - 1, 1, min(self.levels, n - 1, max(n_far // 4, 2))).round().astype(np.int64))[::-1]
-        far = _with_ends(spread(n, sizes, n_far, rng, (1.05 - sizes / n) ** 2), empty, self.anchor)
+        sizes = _sizes(n, _SIZES_BESIDE, n_far)
+        far = _with_ends(spread(n, sizes, n_far, rng, (1.05 - sizes / n) ** 2), empty, _ANCHOR)
         numbers, alone = np.arange(1, self.reach(n) + 1), np.zeros((0, n), dtype=bool)
-        if (
-            n <= (0.8 if n <= _SENTENCE else 0.4) * n_near and len(numbers) > 1
-        ):  # every unit alone: the removal that people quote
+        if len(numbers) > 1 and n <= (0.8 if n <= _SENTENCE else 0.4) * n_near:
+            # Every unit alone: the removal that people quote.
             alone, numbers = ~np.eye(n, dtype=bool), numbers[1:]
         near = spread(n, n - numbers, n_near - len(alone), rng, numbers.astype(np.float64))
         keep, _ = distinct(np.concatenate([far.keep, alone, near]))
@@ -215,7 +183,12 @@ class TwoScales(Sampler):
 
     def reach(self, n: int) -> int:
         """Return the largest number of units whose removal is next to a text of n units."""
-        return min(self.most, max(n // 2, 1))
+        return min(_REACH, max(n // 2, 1))
+
+
+def _sizes(n: int, most: int, budget: int) -> NDArray[np.int64]:
+    """Return sizes from n - 1 down to 1, evenly spread; fewer of them where the budget is small."""
+    return np.unique(np.linspace(n - 1, 1, min(most, n - 1, max(budget // 4, 2))).round().astype(np.int64))[::-1]
 
 
 def spread(
