@@ -11,7 +11,7 @@ has those. Stopped, it goes on with the same command. Writes FOLDER/NAME.json an
 import argparse
 import warnings
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
@@ -41,7 +41,7 @@ class AutoShap(BlackBoxMethod):
     summary: str = "KernelSHAP with the samples that shap takes by itself"
 
     def attribute(self, context):
-        return KernelShap().attribute(context._replace(budget=2 * len(context.units) + 2050))
+        return KernelShap().attribute(replace(context, budget=2 * len(context.units) + 2050))
 
 
 def marked(number):

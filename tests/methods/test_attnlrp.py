@@ -8,7 +8,7 @@ from scipy.special import erf, softmax
 from slalom.errors import InputError
 from slalom.methods import AttnLRP
 from slalom.methods.white_box import relevance
-from slalom.methods.white_box.access import open_for_gradients
+from slalom.methods.white_box.passes import forward_pass
 from slalom.models import model_of
 from tests.cases import cases
 from tests.models.tiny import ARCHITECTURES, classifier
@@ -37,7 +37,7 @@ def network(name, layers, biases, n=2):
 def everywhere(net, words, target=1, epsilon=0.0):
     """The relevances of all positions and the score."""
     model = model_of(net, words)
-    with open_for_gradients(model, model.read(TEXT, "cut", None), "attnlrp") as run:
+    with forward_pass(model, model.read(TEXT, "cut", None), "attnlrp") as run:
         found = relevance.relevance(run, target, epsilon).numpy()
         return found, model.head.scores(run.logits().detach().numpy(), target)[0]
 

@@ -3,7 +3,7 @@
 `list_methods()` lists them; `Explainer(method="lime")` and `slalom explain --method lime` take any of them.
 """
 
-from slalom.methods.base import BlackBoxMethod, Method, MethodContext, MethodResult, QueryContext, WhiteBoxMethod
+from slalom.methods.base import BlackBoxMethod, Method, MethodContext, MethodResult, WhiteBoxMethod
 from slalom.methods.black_box import KernelShap, LeaveOneOut, Lime, PartitionShap
 from slalom.methods.reference import NaiveBayes, Random
 from slalom.methods.registry import MethodTable, list_methods, method
@@ -30,7 +30,6 @@ __all__ = [
     "MethodTable",
     "NaiveBayes",
     "PartitionShap",
-    "QueryContext",
     "Random",
     "SurrogateMethod",
     "WhiteBoxMethod",

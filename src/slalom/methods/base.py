@@ -25,28 +25,6 @@ from slalom.models import Model, Observed, Reading
 from slalom.text import QueryPlan, Units
 
 
-class QueryContext(NamedTuple):
-    """One text as a black-box method sees it.
-
-    Attributes:
-        text: The text.
-        units: Names of its units (n,).
-        spans: Character spans of the units (n, 2).
-        ask: Function from presence of units (m, n) to scores (m,) of the target; may be called any number of times.
-        budget: Largest number of distinct rows to query.
-        empty: Whether the model accepts an empty input.
-        seed: Seed of random choices.
-    """
-
-    text: str
-    units: tuple[str, ...]
-    spans: NDArray[np.int64]
-    ask: Callable[[ArrayLike], Floats]
-    budget: int
-    empty: bool
-    seed: int
-
-
 @dataclass(frozen=True, eq=False)
 class MethodContext:
     """One text as a method sees it, with the scores of its plan.
@@ -61,7 +39,8 @@ class MethodContext:
         target: Index of the class to explain, or "all".
         budget: Largest number of rows to query, those of the plan included.
         seed: Seed of random choices.
-        ask: Function from further rows (k, n) to their scores; they count as queries of the explanation.
+        ask: Function from further rows (k, n) to their scores; they count as queries of the explanation. May be called any
+            number of times.
         pairs: Whether to look for pairs of units that act together.
         observed: The scores of the plan with their variances and bounds, where the model does not give exact ones.
     """
@@ -78,6 +57,11 @@ class MethodContext:
     ask: Callable[[ArrayLike], Floats]
     pairs: bool = True
     observed: Observed | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether the model accepts an empty input."""
+        return self.reading.empty
 
     @property
     def exact(self) -> bool:
@@ -221,16 +205,14 @@ class BlackBoxMethod(Method):
 
     def explain(self, context: MethodContext) -> MethodResult:
         context.one_class(self.name)
-        c = context
-        text = QueryContext(c.reading.text, c.units.names, c.units.spans, c.ask, c.budget, c.reading.empty, c.seed)
-        surrogate: object = self.attribute(text)
+        surrogate: object = self.attribute(context)
         if not isinstance(surrogate, Additive):
             raise InputError(f"method {self.name!r} must return an Additive; got {type(surrogate).__name__}")
-        _check_shape(self, surrogate.effects, len(c.units), "units")
+        _check_shape(self, surrogate.effects, len(context.units), "units")
         return MethodResult(Additive(context.shared(surrogate.effects), surrogate.base))
 
     @abstractmethod
-    def attribute(self, context: QueryContext) -> Additive:
+    def attribute(self, context: MethodContext) -> Additive:
         """Return the effects (n,) of the units and a base; InputError if the method does not support this model."""
 
 

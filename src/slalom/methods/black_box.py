@@ -8,18 +8,19 @@
 Units are removed, not masked. Random choices depend on the seed alone, and global generators are restored.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from slalom.core import Additive
 from slalom.core.checks import Floats
 from slalom.errors import InputError, require
-from slalom.methods.base import BlackBoxMethod, QueryContext
+from slalom.methods.base import BlackBoxMethod, MethodContext
 
 _REMOVED = "UNKWORDZ"  # LIME replaces a removed word by this
 
@@ -33,7 +34,7 @@ class LeaveOneOut(BlackBoxMethod):
     summary: str = "the change of the score when each unit is removed"
     takes_budget: ClassVar[bool] = False
 
-    def attribute(self, context: QueryContext) -> Additive:
+    def attribute(self, context: MethodContext) -> Additive:
         n = len(context.units)
         if n == 1 and not context.empty:
             whole = float(context.ask(np.ones((1, 1)))[0])
@@ -52,21 +53,25 @@ class Lime(BlackBoxMethod):
     summary: str = "the lime package: random deletions, a kernel, ridge regression"
     extra: ClassVar[str | None] = "baselines"
 
-    def attribute(self, context: QueryContext) -> Additive:
-        lime_text = _package("lime.lime_text")
-        n = len(context.units)
+    def attribute(self, context: MethodContext) -> Additive:
+        return lime_effects(context.ask, len(context.units), context.budget, context.seed)
 
-        def classify(texts: list[str]) -> Floats:
-            scores = context.ask([[word != _REMOVED for word in text.split()] for text in texts])
-            return np.column_stack([-scores, scores])
 
-        explainer = lime_text.LimeTextExplainer(bow=False, mask_string=_REMOVED, random_state=context.seed % 2**32)
-        names = " ".join(f"u{i}" for i in range(n))
-        explanation = explainer.explain_instance(names, classify, labels=(1,), num_features=n, num_samples=context.budget)
-        effects = np.zeros(n)
-        for i, effect in explanation.local_exp[1]:
-            effects[i] = effect
-        return Additive(effects, explanation.intercept[1])
+def lime_effects(ask: Callable[[ArrayLike], Floats], n: int, samples: int, seed: int) -> Additive:
+    """Return what the lime package finds for n units by the scores of rows (m, n)."""
+    lime_text = _package("lime.lime_text")
+
+    def classify(texts: list[str]) -> Floats:
+        scores = ask([[word != _REMOVED for word in text.split()] for text in texts])
+        return np.column_stack([-scores, scores])
+
+    explainer = lime_text.LimeTextExplainer(bow=False, mask_string=_REMOVED, random_state=seed % 2**32)
+    names = " ".join(f"u{i}" for i in range(n))
+    explanation = explainer.explain_instance(names, classify, labels=(1,), num_features=n, num_samples=samples)
+    effects = np.zeros(n)
+    for i, effect in explanation.local_exp[1]:
+        effects[i] = effect
+    return Additive(effects, explanation.intercept[1])
 
 
 @final
@@ -84,7 +89,7 @@ class KernelShap(BlackBoxMethod):
     summary: str = "shap's KernelExplainer: Shapley kernel, least squares"
     extra: ClassVar[str | None] = "baselines"
 
-    def attribute(self, context: QueryContext) -> Additive:
+    def attribute(self, context: MethodContext) -> Additive:
         shap = _package("shap")
         n = len(context.units)
         _need_empty(context, "KernelSHAP")
@@ -104,7 +109,7 @@ class PartitionShap(BlackBoxMethod):
     summary: str = "shap's PartitionExplainer: Owen values along a tree"
     extra: ClassVar[str | None] = "baselines"
 
-    def attribute(self, context: QueryContext) -> Additive:
+    def attribute(self, context: MethodContext) -> Additive:
         shap = _package("shap")
         _need_empty(context, "PartitionSHAP")
         if len(context.units) == 1:
@@ -112,13 +117,13 @@ class PartitionShap(BlackBoxMethod):
             return Additive([whole - nothing], nothing)
 
         def tokenizer(text: str, return_offsets_mapping: bool = True) -> dict[str, Any]:
-            spans = context.spans.tolist() if text else []
+            spans = context.units.spans.tolist() if text else []
             return {"input_ids": list(range(1, len(spans) + 1)), "offset_mapping": spans}
 
         with _seeded(context.seed):
             masker = shap.maskers.Text(tokenizer, mask_token=0, output_type="token_ids")
             explainer = shap.PartitionExplainer(lambda ids: context.ask(ids != 0), masker)
-            explanation = explainer([context.text], max_evals=context.budget, silent=True)
+            explanation = explainer([context.reading.text], max_evals=context.budget, silent=True)
         return Additive(explanation.values[0], explanation.base_values[0])
 
 
@@ -133,7 +138,7 @@ def _seeded(seed: int) -> Iterator[None]:
         np.random.set_state(state)  # noqa: NPY002
 
 
-def _need_empty(context: QueryContext, name: str) -> None:
+def _need_empty(context: MethodContext, name: str) -> None:
     if not context.empty:
         raise InputError(
             f"{name} compares with the empty text, which this model does not accept;"

@@ -1,22 +1,32 @@
-"""Access to the inside of a model, for white-box methods; torch is imported on first use, not before."""
+"""What methods that look inside a torch model share; torch is imported on first use, not before."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
 
+from slalom.core.checks import Floats
 from slalom.errors import InputError, require
+from slalom.methods.base import WhiteBoxMethod
 from slalom.models import Model, Reading
 
 if TYPE_CHECKING:
+    import torch
+
     from slalom.methods.white_box.passes import ForwardPass
 
 
-@contextmanager
-def open_for_gradients(model: Model, reading: Reading, method: str) -> Iterator["ForwardPass"]:
-    """Prepare a model for gradients, and restore it."""
-    if not model.tokenized:
-        raise InputError(f"{method} looks inside a torch model; {model.name} only answers, so ask it (method 'joint')")
-    with require(method, "hf"):
-        from slalom.methods.white_box.passes import forward_pass  # noqa: PLC0415
-    with forward_pass(model, reading, method) as opened:
-        yield opened
+class TorchMethod(WhiteBoxMethod):
+    """A method that looks inside a torch model. Subclasses implement `positions`."""
+
+    extra: ClassVar[str | None] = "hf"
+
+    def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
+        if not model.tokenized:
+            raise InputError(f"{self.name} looks inside a torch model; {model.name} only answers, so ask it (method 'joint')")
+        with require(self.name, "hf"):
+            from slalom.methods.white_box.passes import forward_pass  # noqa: PLC0415
+        with forward_pass(model, reading, self.name) as run:
+            return run.atoms(self.positions(run, target))
+
+    @abstractmethod
+    def positions(self, run: "ForwardPass", target: int) -> "torch.Tensor":
+        """Return one number per position (length,), special tokens included."""

@@ -13,11 +13,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
-from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.methods.base import WhiteBoxMethod
-from slalom.methods.white_box.access import open_for_gradients
-from slalom.models import Model, Reading
+from slalom.methods.white_box.access import TorchMethod
 
 if TYPE_CHECKING:
     import torch
@@ -27,40 +24,36 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True)
-class AttentionMean(WhiteBoxMethod):
+class AttentionMean(TorchMethod):
     """The mean attention over layers and heads."""
 
     name: str = "attention"
     summary: str = "mean attention over layers and heads, without a sign"
     signed: bool = False
     needs: ClassVar[tuple[str, ...]] = ("attention",)
-    extra: ClassVar[str | None] = "hf"
 
-    def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        with open_for_gradients(model, reading, self.name) as run:
-            maps = _attention_maps(run, self.name)
-            return run.atoms(maps.mean(dim=0)[_reading_position(run, maps)])
+    def positions(self, run: "ForwardPass", target: int) -> "torch.Tensor":
+        maps = _attention_maps(run, self.name)
+        return maps.mean(dim=0)[_reading_position(run, maps)]
 
 
 @final
 @dataclass(frozen=True)
-class AttentionRollout(WhiteBoxMethod):
+class AttentionRollout(TorchMethod):
     """Attention followed through the layers down to the tokens."""
 
     name: str = "rollout"
     summary: str = "attention followed through the layers, without a sign"
     signed: bool = False
     needs: ClassVar[tuple[str, ...]] = ("attention",)
-    extra: ClassVar[str | None] = "hf"
 
-    def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        with open_for_gradients(model, reading, self.name) as run:
-            maps = _attention_maps(run, self.name)
-            row = maps.new_zeros(maps.shape[1])
-            row[_reading_position(run, maps)] = 1.0
-            for layer in maps.flip(0):
-                row = 0.5 * row @ layer + 0.5 * row
-            return run.atoms(row)
+    def positions(self, run: "ForwardPass", target: int) -> "torch.Tensor":
+        maps = _attention_maps(run, self.name)
+        row = maps.new_zeros(maps.shape[1])
+        row[_reading_position(run, maps)] = 1.0
+        for layer in maps.flip(0):
+            row = 0.5 * row @ layer + 0.5 * row
+        return row
 
 
 def _attention_maps(run: "ForwardPass", method: str) -> "torch.Tensor":

@@ -14,25 +14,25 @@ than two classes the log odds are taken as linear in the logits, with their slop
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, final
 
-from slalom.core.checks import Floats
-from slalom.methods.base import WhiteBoxMethod
-from slalom.methods.white_box.access import open_for_gradients
-from slalom.models import Model, Reading
+from slalom.methods.white_box.access import TorchMethod
+
+if TYPE_CHECKING:
+    import torch
+
+    from slalom.methods.white_box.passes import ForwardPass
 
 
 @final
 @dataclass(frozen=True)
-class AttnLRP(WhiteBoxMethod):
+class AttnLRP(TorchMethod):
     """Relevance by the rules above, for BERT, DistilBERT and GPT-2 classifiers."""
 
     name: str = "attnlrp"
     summary: str = "relevance propagated backwards, for BERT, DistilBERT and GPT-2"
-    extra: ClassVar[str | None] = "hf"
 
-    def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        with open_for_gradients(model, reading, self.name) as run:
-            from slalom.methods.white_box.relevance import relevance  # noqa: PLC0415
+    def positions(self, run: "ForwardPass", target: int) -> "torch.Tensor":
+        from slalom.methods.white_box.relevance import relevance  # noqa: PLC0415
 
-            return run.atoms(relevance(run, target))
+        return relevance(run, target)

@@ -8,58 +8,57 @@ Simonyan et al. 2014, Shrikumar et al. 2016, Sundararajan et al. 2017. F is the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, final
 
-from slalom.core.checks import Floats, whole_number
+from slalom.core.checks import whole_number
 from slalom.errors import InputError, require
-from slalom.methods.base import WhiteBoxMethod
-from slalom.methods.white_box.access import open_for_gradients
-from slalom.models import Model, Reading
+from slalom.methods.white_box.access import TorchMethod
+
+if TYPE_CHECKING:
+    import torch
+
+    from slalom.methods.white_box.passes import ForwardPass
 
 _TOKENS = 4096  # per batch: backward passes keep the activations of every layer
 
 
 @final
 @dataclass(frozen=True)
-class Gradient(WhiteBoxMethod):
+class Gradient(TorchMethod):
     """The length of the gradient at each token."""
 
     name: str = "gradient"
     summary: str = "length of the gradient at each token, without a sign"
     signed: bool = False
-    extra: ClassVar[str | None] = "hf"
 
-    def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        with open_for_gradients(model, reading, self.name) as run:
-            return run.atoms(run.gradient(target)[1].norm(dim=1))
+    def positions(self, run: "ForwardPass", target: int) -> "torch.Tensor":
+        return run.gradient(target)[1].norm(dim=1)  # type: ignore[no-any-return]
 
 
 @final
 @dataclass(frozen=True)
-class InputXGradient(WhiteBoxMethod):
+class InputXGradient(TorchMethod):
     """The vector times its gradient: what a linear model would lose if the vector were zero."""
 
     name: str = "input-x-gradient"
     summary: str = "token vector times its gradient"
-    extra: ClassVar[str | None] = "hf"
 
-    def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
-        with open_for_gradients(model, reading, self.name) as run:
-            vectors, slope = run.gradient(target)
-            products = vectors * slope
-            sums = products.sum(dim=1)
-            # Where a LayerNorm comes first, as in BLOOM, scaling a vector changes nothing.
-            if bool((sums.abs() <= 1e-4 * products.abs().sum(dim=1)).all()):
-                raise InputError(
-                    f"the sums over dimensions must not cancel; a LayerNorm of {model.name} makes them do;"
-                    " use IntegratedGradients()"
-                )
-            return run.atoms(sums)
+    def positions(self, run: "ForwardPass", target: int) -> "torch.Tensor":
+        vectors, slope = run.gradient(target)
+        products = vectors * slope
+        sums = products.sum(dim=1)
+        # Where a LayerNorm comes first, as in BLOOM, scaling a vector changes nothing.
+        if bool((sums.abs() <= 1e-4 * products.abs().sum(dim=1)).all()):
+            raise InputError(
+                f"the sums over dimensions must not cancel; a LayerNorm of {run.model.name} makes them do;"
+                " use IntegratedGradients()"
+            )
+        return sums
 
 
 @final
 @dataclass(frozen=True)
-class IntegratedGradients(WhiteBoxMethod):
+class IntegratedGradients(TorchMethod):
     """The gradient averaged over `steps` points on the straight line from a text of padding tokens, by captum (Gauss-Legendre).
 
     Special tokens stay as they are; without a padding token the line starts at zero vectors.
@@ -74,15 +73,12 @@ class IntegratedGradients(WhiteBoxMethod):
     def __post_init__(self) -> None:
         whole_number("steps", self.steps, 1)
 
-    def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
+    def positions(self, run: "ForwardPass", target: int) -> "torch.Tensor":
         with require(self.name, "baselines", "captum"):
             from captum.attr import IntegratedGradients as Captum  # noqa: PLC0415
-        with open_for_gradients(model, reading, self.name) as run:
-            vectors, padding = run.embeddings(), run.model.tokenizer.pad_token_id
-            start = vectors.clone()
-            start[:, run.atom_positions] = 0.0 if padding is None else run.embeddings(padding)
-            rows = max(_TOKENS // vectors.shape[1], 1)
-            integrals = Captum(lambda e: run.score(e, target)).attribute(
-                vectors, start, n_steps=self.steps, internal_batch_size=rows
-            )
-            return run.atoms(integrals[0].sum(dim=1))
+        vectors, padding = run.embeddings(), run.model.tokenizer.pad_token_id
+        start = vectors.clone()
+        start[:, run.atom_positions] = 0.0 if padding is None else run.embeddings(padding)
+        rows = max(_TOKENS // vectors.shape[1], 1)
+        integral = Captum(lambda e: run.score(e, target))
+        return integral.attribute(vectors, start, n_steps=self.steps, internal_batch_size=rows)[0].sum(dim=1)  # type: ignore[no-any-return]

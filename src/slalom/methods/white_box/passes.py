@@ -21,7 +21,7 @@ from slalom.models.huggingface import HuggingFace, TokenReading, torch_classifie
 
 @final
 class ForwardPass:
-    """One text through a model, inside `open_for_gradients`.
+    """One text through a model, inside `forward_pass`.
 
     Attributes:
         model: The model.
@@ -111,7 +111,7 @@ def _wide(numbers: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def forward_pass(model: Model, reading: Reading, method: str) -> Iterator[ForwardPass]:
-    """Prepare a model for gradients, and restore it; see `access.open_for_gradients`."""
+    """Prepare a model for gradients, and restore it."""
     opened = torch_classifier(model, reading, method)
     if opened is None:
         raise InputError(

@@ -16,7 +16,7 @@ import numpy as np
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.methods import Lime, QueryContext
+from slalom.methods.black_box import lime_effects
 from slalom.models import Model, Target
 from slalom.theory.attention.forms import slopes
 from slalom.theory.attention.methods import FORMS, form
@@ -129,9 +129,5 @@ def lime_package(traced: ForwardTrace, samples: int, players: Players = "positio
     group, game = traced.groups(players), traced.game(players)
     if not game.n or samples < 2:
         raise InputError(f"lime needs at least one word and 2 samples; got {game.n} and {samples}")
-    names = tuple(f"u{i}" for i in range(game.n))
-    spans = np.zeros((game.n, 2), dtype=np.int64)
-    lime = Lime().attribute(
-        QueryContext(" ".join(names), names, spans, lambda keep: game(np.asarray(keep)), samples, True, seed)
-    )
-    return np.asarray(lime.effects[group] / np.bincount(group)[group])
+    effects = lime_effects(lambda keep: game(np.asarray(keep)), game.n, samples, seed).effects
+    return np.asarray(effects[group] / np.bincount(group)[group])
