@@ -23,11 +23,11 @@ def other(texts):
     return score(texts)
 
 
-def held(folder, parts, texts):
-    """The same, but once the table has so many parts it waits for a file `released`; the process is noted. All in a folder."""
+def held(folder, texts):
+    """The same, but it waits for a file `released`; the process is noted. All in a folder."""
     if len(texts) > 1:  # an explainer that is made asks about single texts
         (Path(folder) / f"process-{os.getpid()}").touch()
-        while written(folder) >= parts and not (Path(folder) / "released").exists():
+        while not (Path(folder) / "released").exists():
             time.sleep(0.02)
     return score(texts)
 
@@ -108,8 +108,5 @@ if __name__ == "__main__":
     source, out, kind, *options = sys.argv[1:]
     named = {name: value if name == "ray" else int(value) for name, value in (option.split("=") for option in options)}
     place = Path(out).parent
-    with_folder = {"held": (0,), "halfway": (2,), "traced": (), "down": ("leaf",)}
-    function = globals()["held" if kind == "halfway" else kind]
-    if kind in with_folder:
-        function = partial(function, place, *with_folder[kind])
+    function = {"deadly": deadly, "traced": partial(traced, place), "down": partial(down, place, "leaf")}[kind]
     corpus.run(source, out, partial(explainer, function), **named)

@@ -16,7 +16,7 @@ import pytest
 from slalom import corpus
 from slalom.errors import InputError
 from tests.corpus.models import explainer, rows, score, written
-from tests.corpus.test_run import script, texts, write
+from tests.corpus.test_run import ROOT, texts, write
 from tests.waiting import until
 
 pytest.importorskip("ray")
@@ -93,6 +93,12 @@ def cluster():
     started = Cluster()
     yield started
     started.stop()
+
+
+def script(*arguments, env, stderr=None):
+    """Start a run in another process."""
+    command = [sys.executable, "-m", "tests.corpus.models", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, env=env, stderr=stderr)
 
 
 def test_an_actor_a_node_and_the_driver_are_killed_and_the_table_is_the_same(tmp_path, cluster):

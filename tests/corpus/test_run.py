@@ -57,18 +57,12 @@ def undisturbed(tmp_path_factory, source):
     return rows(out)
 
 
-def script(*arguments, env=None, stderr=None):
-    """Start a run in another process."""
-    command = [sys.executable, "-m", "tests.corpus.models", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, env=env, stderr=stderr)
-
-
 def test_a_run_explains_every_text_as_the_explainer_does_whatever_the_parts(tmp_path, source, undisturbed):
-    made = texts(40)
+    made = texts(24)
     assert [(row["number"], row["text"], row["status"]) for row in undisturbed] == [
         (i, text, "explained") for i, text in enumerate(made)
     ]
-    corpus.run(source, tmp_path / "out", explainer(score), part_size=40)
+    corpus.run(source, tmp_path / "out", explainer(score), part_size=24)
     for row, other, e in zip(undisturbed, rows(tmp_path / "out"), explainer(score)(made), strict=True):
         np.testing.assert_allclose(row["removal"], e.removal, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(row["removal"], other["removal"], rtol=1e-5, atol=1e-7)
@@ -81,7 +75,9 @@ def test_workers_make_the_same_table_and_a_killed_one_is_replaced(tmp_path, sour
         return {int(path.name.removeprefix("process-")) for path in tmp_path.glob("process-*")}
 
     with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(corpus.run, source, tmp_path / "out", partial(explainer, partial(held, tmp_path)), part_size=8, workers=2)
+        done = pool.submit(
+            corpus.run, source, tmp_path / "out", partial(explainer, partial(held, tmp_path)), part_size=8, workers=2
+        )
         until(lambda: len(workers()) == 2)
         os.kill(min(workers()), signal.SIGKILL)
         until(lambda: len(workers()) == 3)
@@ -184,12 +180,12 @@ def test_rows_that_end_their_workers_are_found_and_other_deaths_cost_nothing(tmp
         Dispatcher(executor, setup, lambda _: None, finished).run(jobs)
         return [status for part in range(number // size) for status in parts[part]]
 
-    executor = _Deaths({5, 6, 63})
-    found = statuses("deadly", 64, 32, executor)
-    assert {i for i, status in enumerate(found) if status == "killed"} == {5, 6, 63}
+    executor = _Deaths({5, 6, 31})
+    found = statuses("deadly", 32, 16, executor)
+    assert {i for i, status in enumerate(found) if status == "killed"} == {5, 6, 31}
     assert executor.started <= 3 + 2 + 2 * 3 + 3  # one death for each part, two for each of the rows
-    executor = _Deaths(every=7)
-    assert statuses("mortal", 48, 8, executor) == ["explained"] * 48
+    executor = _Deaths(every=5)
+    assert statuses("mortal", 32, 8, executor) == ["explained"] * 32
     assert executor.started > 3  # some have died
     with pytest.raises(ModelError, match="20 texts in sequence have ended their workers, so that it is not the texts"):
         statuses("all", 40, 8, _Deaths(range(40)))
@@ -294,7 +290,7 @@ def test_sources_are_compared_with_the_parts_that_are_there(tmp_path, source):
     assert [row["text"] for row in rows(out)] == made
     # whole corpora that are mixed up have digests that agree; their rows do not
     corpus.run(source, tmp_path / "mixed", explainer(score), part_size=8)
-    corpus.run(write(tmp_path / "others.jsonl", texts(40, seed=1)), tmp_path / "others", explainer(score), part_size=8)
+    corpus.run(write(tmp_path / "others.jsonl", texts(24, seed=1)), tmp_path / "others", explainer(score), part_size=8)
     for name in ("parts/000002.parquet", "digests/000002.sha256"):
         shutil.copy2(tmp_path / "others" / name, tmp_path / "mixed" / name)
     (tmp_path / "mixed" / "parts" / "000001.parquet").unlink()
@@ -330,7 +326,7 @@ def test_a_part_that_was_deleted_is_missed_and_a_remote_folder_holds_the_same_ta
     corpus.run(source, out, explainer(score), part_size=8)
     (out / "parts" / "000001.parquet").unlink()
     state = corpus.status(out)
-    assert (state.done, state.texts, state.complete) == (32, 40, False)
+    assert (state.done, state.texts, state.complete) == (16, 24, False)
     corpus.run(source, out, explainer(score), part_size=8)
     assert corpus.status(out).complete
     assert rows(out) == undisturbed
@@ -369,7 +365,7 @@ def test_a_part_that_is_not_as_it_was_written_is_named_and_explained_again(tmp_p
         do()
         folder_module._VERIFIED.clear()  # as in another process
         state = corpus.status(out)
-        assert (state.done, state.parts, state.damaged, state.complete) == (32, 4, ("parts/000002.parquet",), False), what
+        assert (state.done, state.parts, state.damaged, state.complete) == (16, 2, ("parts/000002.parquet",), False), what
         assert "1 part damaged, to be explained again: parts/000002.parquet" in str(state)
         for read in (corpus.summary, rows, lambda out: corpus.retry_failed(out, explainer(score), source=source)):
             with pytest.raises(
