@@ -20,7 +20,7 @@ from tests.corpus.test_run import ROOT, texts, write
 from tests.waiting import until
 
 pytest.importorskip("ray")
-TEXTS, SIZE = 96, 4
+TEXTS, SIZE = 48, 4
 
 
 def free_port():
@@ -83,6 +83,11 @@ class Cluster:
     def raylets(self):
         return processes("raylet/raylet", self.folder)
 
+    def run(self, *arguments, stderr=None):
+        """Start a run in another process."""
+        command = [sys.executable, "-m", "tests.corpus.models", *map(str, arguments), f"ray={self.address}"]
+        return subprocess.Popen(command, cwd=ROOT, env=self.environment, stderr=stderr)
+
     def stop(self):
         kill(processes(self.folder))
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -93,12 +98,6 @@ def cluster():
     started = Cluster()
     yield started
     started.stop()
-
-
-def script(*arguments, env, stderr=None):
-    """Start a run in another process."""
-    command = [sys.executable, "-m", "tests.corpus.models", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, env=env, stderr=stderr)
 
 
 def test_an_actor_a_node_and_the_driver_are_killed_and_the_table_is_the_same(tmp_path, cluster):
@@ -112,13 +111,13 @@ def test_an_actor_a_node_and_the_driver_are_killed_and_the_table_is_the_same(tmp
 
     allow(0)
     corpus.run(source, tmp_path / "undisturbed", explainer(score), part_size=SIZE)
-    arguments = source, out, "traced", f"part_size={SIZE}", f"ray={cluster.address}"
 
     def seen():
         """Process and node of every actor that has computed something."""
         return {tuple(path.name.split("-")) for path in trace.iterdir()}
 
-    driver = script(*arguments, env=cluster.environment)
+    arguments = source, out, "traced", f"part_size={SIZE}"
+    driver = cluster.run(*arguments)
     until(lambda: len({node for _, node in seen()}) == 2, process=driver)  # both nodes work
     before = seen()
     kill([int(min(before)[0])])
@@ -130,26 +129,18 @@ def test_an_actor_a_node_and_the_driver_are_killed_and_the_table_is_the_same(tmp
     driver.wait()
     assert 3 <= written(tmp_path) < TEXTS // SIZE
     allow(TEXTS)
-    assert script(*arguments, env=cluster.environment).wait(180) == 0
+    assert cluster.run(*arguments).wait(180) == 0
     assert rows(out) == rows(tmp_path / "undisturbed")
     assert corpus.status(out).complete
 
 
 def test_a_model_that_goes_away_ends_a_run_on_a_cluster(tmp_path, cluster):
-    made = [f"{text} leaf" if i == 9 else text for i, text in enumerate(texts(24))]
-    source, out = write(tmp_path / "reviews.jsonl", made), tmp_path / "out"
-    arguments = source, out, "down", "part_size=8", "max_failures=4", f"ray={cluster.address}"
-    ended = script(*arguments, env=cluster.environment, stderr=subprocess.PIPE)
+    source = write(tmp_path / "reviews.jsonl", [f"{text} leaf" if i == 5 else text for i, text in enumerate(texts(12))])
+    ended = cluster.run(source, tmp_path / "out", "down", "part_size=12", "max_failures=4", stderr=subprocess.PIPE)
     said = ended.communicate(timeout=180)[1].decode().splitlines()[-1]
     assert ended.returncode == 1
-    assert re.fullmatch(
-        r"slalom\.errors\.ModelError: the last 4 texts failed alike: .*refused.*run the same command again.*", said
-    )
+    assert re.fullmatch(r".*ModelError: the last 4 texts failed alike: .*refused.*run the same command again.*", said)
     assert len((tmp_path / "refused").read_text()) < 20  # of two actors at most
-    (tmp_path / "mended").touch()
-    assert script(*arguments, env=cluster.environment).wait(180) == 0
-    corpus.run(source, tmp_path / "undisturbed", explainer(score), part_size=8)
-    assert rows(out) == rows(tmp_path / "undisturbed")
 
 
 def test_a_cluster_that_is_not_there_is_an_error(tmp_path):

@@ -100,14 +100,15 @@ def test_the_bundled_classifier_is_served_until_ctrl_c():
 def test_a_corpus_is_served_with_the_model_that_made_it(tmp_path, monkeypatch, capsys):
     source, out = tmp_path / "texts.txt", tmp_path / "out"
     source.write_text("A dull film.\nA superb film.\n")
-    run = ["slalom", "corpus", "run", str(source), str(out), "--queries", "50", "--method", "eff"]
+    run = ["slalom", "corpus", "run", str(source), str(out), "--queries", "20", "--method", "ridge"]
     monkeypatch.setattr(sys, "argv", run)
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert not stop.value.code
     manifest = json.loads((out / "manifest.json").read_text())
-    for model, said in ((None, ""), ("no/such/model", "could not be loaded")):
-        (out / "manifest.json").write_text(json.dumps(manifest | {"command": manifest["command"] | {"model": model}}))
+    unusable = {"lm": "a/language-model", "template": "{text}", "labels": "one"}  # found before anything is loaded
+    for options, said in (({}, ""), (unusable, "could not be loaded")):
+        (out / "manifest.json").write_text(json.dumps(manifest | {"command": manifest["command"] | options}))
         server = prepared(monkeypatch, "--corpus", str(out))
         err = capsys.readouterr().err
         assert said in err
