@@ -26,18 +26,6 @@ class CallOptions(TypedDict, total=False):
 
     An option that is not given is that of the Explainer. Every value means what it means in the constructor, None included:
     `queries=None` restores the default budget, `seed=None` draws a seed.
-
-    Attributes:
-        method: Name of a method, or a Method.
-        unit: "token", "type", "word", "sentence" or a function; None: the method's default.
-        queries: Query budget per text, or "auto"; None: five per unit, between 200 and 1000.
-        tolerance: Goal of queries="auto".
-        max_queries: Limit of queries="auto"; None: 5000.
-        check: Number of held-out queries; None: a tenth of the budget, at least 20.
-        target: Label or index of a class, or "all"; None: class 1 of two, else the predicted class.
-        seed: Seed of the queries and the fit; None: a random one.
-        long: "cut" or "window".
-        pairs: Whether to look for pairs of units that act together.
     """
 
     method: str | Method
@@ -53,21 +41,7 @@ class CallOptions(TypedDict, total=False):
 
 
 class ModelKeywords(TypedDict, total=False):
-    """Options of the Explainer about its model and how to query it; `slalom.compare` passes them on.
-
-    Attributes:
-        output: What a callable returns: "logits", "probabilities", "log_odds" or "scores".
-        labels: Names of a callable's classes.
-        batch_size: Strings per call of a callable or scikit-learn model.
-        precision: "bfloat16" runs a Hugging Face model in half precision.
-        device: Device for a model given by its path.
-        trust_remote_code: Whether a model given by its path may run Python modules of its own.
-        cache: SQLite file that keeps the answers.
-        identity: Name of a callable in the cache.
-        long: "cut" or "window", for texts longer than the model's context.
-        prices: Prices of tokens, as `Explainer` takes them.
-        max_cost: Most dollars to spend.
-    """
+    """Options of the Explainer about its model and how to query it; `slalom.compare` passes them on."""
 
     output: Output | None
     labels: Iterable[object] | Mapping[Any, object] | None

@@ -315,7 +315,7 @@ class Explanation(Document):
         return interactions(self, k, target)
 
     def flip(self, threshold: float | None = None) -> Flip | None:
-        """Return a smallest set of units without which the predicted decision is another one; None where there is none.
+        """Return a small set of units without which the predicted decision is another one; None where none was found.
 
         The model is not asked; `Explainer.flip` does so.
 

@@ -1,15 +1,16 @@
-"""Flips: a smallest set of units without which the decision is another one.
+"""Flips: a small set of units without which the decision is another one.
 
 The surrogate proposes a set, the model confirms it. Units are ranked by how much their removal moves the predicted score
-towards another decision, first in the whole text, then at the set found so far, where the decision changes; the set is the
-shortest prefix of that path that flips the prediction, less the units that it does not need. A SLALOM is above t exactly where
-the sum of w_i (v_i - t) over the units that stay is positive, so that a set of the units with the largest terms is a smallest
-one; the ranking where the decision changes is nearly theirs.
+towards another decision, first in the whole text, then where the decision changes; the set is the shortest prefix that flips
+the prediction, less the units that it does not need. A SLALOM is above t exactly where the sum of w_i (v_i - t) over the units
+that stay is positive, so that a set of the units with the largest terms is a smallest one; the ranking where the decision
+changes is nearly theirs.
 
 Where the model does not agree, it is asked along the same path: prefixes of double size, then halfway between the last that
 keeps the decision and the first that flips it. Then units that the set does not need are left out.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -28,7 +29,6 @@ from slalom.result.wording import one_unit, score_of
 if TYPE_CHECKING:
     from slalom.result.explanation import Explanation
 
-_TINY = 12  # units: all subsets are tried
 _ROUNDS = 10  # rankings of the units; two or three are usual
 _CELLS = 4_000_000  # entries of presence matrices that are predicted at once
 _NAMED = 12  # units that a sentence names
@@ -128,18 +128,14 @@ class Rule:
         return [Reply(*row) for row in zip(scores.tolist(), self.flipped(scores).tolist(), labels, strict=True)]
 
 
-class _Path(NamedTuple):
-    """All units in the order in which they are removed, and how many of the first flip the prediction; None where none do."""
-
-    order: Indices
-    size: int | None
-
-
 def propose(e: "Explanation", threshold: float | None = None) -> Flip | None:
     """Return the flip that the surrogate of an Explanation predicts; None where it predicts none."""
-    surrogate = _Predictions(e, Rule(e, threshold))
-    order, size = surrogate.path()
-    return None if size is None else surrogate.flip(order[:size])
+    rule = Rule(e, threshold)
+    _, units = _proposed(e, rule)
+    if not len(units):
+        return None
+    (reply,) = rule.replies(_scores(e, _without(units, len(e))))
+    return Flip(tuple(sorted(units.tolist())), reply.score, label=reply.label)
 
 
 def confirm(
@@ -150,144 +146,96 @@ def confirm(
     max_queries: int = 50,
 ) -> Flip | None:
     """Return a flip that the model confirms; None where none of the sets flips its decision."""
-    whole_number("max_queries", max_queries, 1)
-    surrogate = _Predictions(e, Rule(e, threshold))
-    path, answers = surrogate.path(), _Answers(ask, len(e), max_queries)
-    size = answers.along(path, len(e) - (not empty))
+    search, rule = _Search(ask, len(e), whole_number("max_queries", max_queries, 1)), Rule(e, threshold)
+    order, first = _proposed(e, rule)
+    order = np.concatenate([first, order[~np.isin(order, first)]])
+    size = search.along(order, len(first) or 1, len(e) - (not empty))
     if size is None:
         return None
-    units = answers.pruned(path.order[:size])
-    score, _, label = answers.replies[frozenset(units.tolist())]
-    return Flip(tuple(sorted(units.tolist())), surrogate.score(units), score, True, len(answers.replies), label)
+    units = search.pruned(order[:size])
+    score, _, label = search.replies[frozenset(units.tolist())]
+    predicted = float(np.ravel(_scores(e, _without(units, len(e))))[rule.column or 0])
+    return Flip(tuple(sorted(units.tolist())), predicted, score, True, len(search.replies), label)
 
 
-class _Predictions:
-    """The search for a set by predictions alone."""
-
-    def __init__(self, e: "Explanation", rule: Rule) -> None:
-        self.e, self.rule, self.n = e, rule, len(e)
-        try:
-            self.empty = bool(np.isfinite(e.predict(np.zeros(self.n))).all())
-        except InputError:  # there is no background: the empty text has no prediction
-            self.empty = False
-
-    def evaluate(self, keep: Masks) -> tuple[Floats, Masks]:
-        """Return the margins and whether the prediction is another decision, for presence of units (m, n)."""
-        margins, flipped = np.full(len(keep), np.inf), np.zeros(len(keep), dtype=bool)
-        rows = np.arange(len(keep)) if self.empty else np.flatnonzero(keep.any(axis=1))
-        for part in np.array_split(rows, max(1, -(-rows.size * self.n // _CELLS))):
-            if len(part):
-                scores = self.e.predict(keep[part])
-                margins[part], flipped[part] = self.rule.margins(scores), self.rule.flipped(scores)
-        return margins, flipped
-
-    def path(self) -> _Path:
-        """Return the units in the order of their removal."""
-        keep, best = np.ones(self.n, dtype=bool), _Path(np.arange(self.n), None)
-        seen: set[bytes] = set()
-        while keep.tobytes() not in seen and len(seen) < _ROUNDS:
-            seen.add(keep.tobytes())
-            order = self._ranked(np.arange(self.n), keep)
-            left = np.ones((self.n, self.n), dtype=bool)  # row k: without the first k + 1 of the order
-            left[:, order] = ~np.tri(self.n, dtype=bool)
-            margins, flipped = self.evaluate(left)
-            size = int(flipped.argmax()) + 1 if flipped.any() else None
-            if best.size is None or (size is not None and size < best.size):
-                best = _Path(order, size)
-            keep = left[int(margins.argmin()) if size is None else size - 1]
-        if self.n > _TINY and best.size is None:
-            return best
-        units = self._smallest() if self.n <= _TINY else self._pruned(best.order[: best.size])
-        if units is None:
-            return best
-        without = self._without(units)
-        others = self._ranked(np.setdiff1d(best.order, units), without)
-        return _Path(np.concatenate([self._ranked(units, without), others]), len(units))
-
-    def score(self, units: Indices) -> float:
-        """Return the predicted score without these units; of the empty text, where it has no prediction, the base."""
-        keep = self._without(units)
-        score = self.e.predict(keep) if self.empty or keep.any() else self.e.base
-        return float(np.atleast_1d(score)[self.rule.column or 0])
-
-    def flip(self, units: Indices) -> Flip:
-        """Return the flip of the prediction without these units."""
-        (reply,) = self.rule.replies(self.e.predict(self._without(units)[None]))
-        return Flip(tuple(sorted(units.tolist())), reply.score, label=reply.label)
-
-    def _without(self, units: Indices) -> Masks:
-        return np.isin(np.arange(self.n), units, invert=True)
-
-    def _ranked(self, units: Indices, keep: Masks) -> Indices:
-        """Return units by how much each holds the decision beside the units that stay: margin with it less margin without."""
-        toggled = np.repeat(keep[None], self.n, axis=0)
-        np.fill_diagonal(toggled, ~keep)
-        margins, _ = self.evaluate(np.concatenate([toggled, keep[None]]))
-        change = np.nan_to_num(margins[-1] - margins[:-1], nan=0.0, posinf=0.0, neginf=0.0)
-        return units[np.argsort(-np.where(keep, change, -change)[units], kind="stable")]
-
-    def _smallest(self) -> Indices | None:
-        """Return the smallest set, of several the one that leads furthest, by trying all."""
-        removed = (np.arange(1, 2**self.n)[:, None] >> np.arange(self.n)) % 2 == 1
-        margins, flipped = self.evaluate(~removed)
-        if not flipped.any():
-            return None
-        sizes = np.where(flipped, removed.sum(axis=1), self.n + 1)
-        return np.flatnonzero(removed[np.lexsort((margins, sizes))[0]])
-
-    def _pruned(self, units: Indices) -> Indices:
-        """Return the set without the units that it does not need."""
-        while len(units) > 1:
-            keep = np.ones((len(units), self.n), dtype=bool)
-            keep[:, units] = np.eye(len(units), dtype=bool)
-            margins, flipped = self.evaluate(keep)
-            if not flipped.any():
-                break
-            units = np.delete(units, int(np.where(flipped, margins, np.inf).argmin()))
-        return units
+def _without(units: Indices, n: int) -> Masks:
+    return np.isin(np.arange(n), units, invert=True)[None]
 
 
-class _Answers:
-    """The search for a set by the model's answers, within a budget of queries."""
+def _scores(e: "Explanation", keep: Masks) -> Floats:
+    """Return predicted scores of rows (m, n); of the empty text, where it has no prediction, the base."""
+    scores = np.empty((len(keep), *e.values.shape[1:]))
+    scores[:] = e.base
+    rows = np.flatnonzero(keep.any(axis=1))
+    for part in np.array_split(rows, max(1, -(-keep.size // _CELLS))):
+        if len(part):
+            scores[part] = e.predict(keep[part])
+    return scores
 
-    def __init__(self, ask: Callable[[Masks], list[Reply]], n: int, budget: int) -> None:
+
+def _proposed(e: "Explanation", rule: Rule) -> tuple[Indices, Indices]:
+    """Return all units in the order in which they are removed, and those that flip the prediction; if any do."""
+    n = len(e)
+    keep, order, size = np.ones(n, dtype=bool), np.arange(n), 0
+    for _ in range(_ROUNDS):
+        toggled = np.concatenate([keep ^ np.eye(n, dtype=bool), keep[None]])
+        margins = rule.margins(_scores(e, toggled))
+        holds = np.where(keep, margins[-1] - margins[:-1], margins[:-1] - margins[-1])  # margin with it less that without
+        ranked = np.argsort(-holds, kind="stable")
+        left = np.ones((n, n), dtype=bool)  # row k: without the first k + 1
+        left[:, ranked] = ~np.tri(n, dtype=bool)
+        scores = _scores(e, left)
+        flipped = rule.flipped(scores)
+        shorter = int(flipped.argmax()) + 1 if flipped.any() else 0
+        if size and not 0 < shorter < size:
+            break
+        order, size = ranked, shorter
+        keep = left[size - 1 if size else int(rule.margins(scores).argmin())]
+    search = _Search(lambda keep: rule.replies(_scores(e, keep)), n)
+    return order, search.pruned(order[:size])
+
+
+class _Search:
+    """The search for a set along a path by what `ask` answers, within a budget of questions."""
+
+    def __init__(self, ask: Callable[[Masks], list[Reply]], n: int, budget: float = math.inf) -> None:
         self.ask, self.n, self.budget = ask, n, budget
         self.replies: dict[frozenset[int], Reply] = {}
 
     @property
-    def remaining(self) -> int:
-        """Number of queries that may still be asked."""
+    def remaining(self) -> float:
+        """Number of questions that may still be asked."""
         return self.budget - len(self.replies)
 
     def flips(self, sets: list[Indices]) -> list[bool]:
-        """Return whether the model's decision changes without each set of units; all are asked at once."""
+        """Return whether the decision changes without each set of units; all are asked at once."""
         names = [frozenset(units.tolist()) for units in sets]
         if new := [name for name in dict.fromkeys(names) if name not in self.replies]:
             keep = np.array([[i not in name for i in range(self.n)] for name in new])
             self.replies |= dict(zip(new, self.ask(keep), strict=True))
         return [self.replies[name].flipped for name in names]
 
-    def along(self, path: _Path, max_units: int) -> int | None:
-        """Return how many units of the path flip the decision; None where no number that was asked does."""
+    def along(self, order: Indices, size: int, max_units: int) -> int | None:
+        """Return how many units of a path flip the decision; None where no number that was asked does."""
         if max_units < 1:
             return None
-        sizes = [min(path.size or 1, max_units)]
-        if self.flips([path.order[: sizes[0]]])[0]:
+        sizes = [min(size, max_units)]
+        if self.flips([order[: sizes[0]]])[0]:
             return sizes[0]
         while sizes[-1] < max_units and len(sizes) < self.budget:
             sizes.append(min(2 * sizes[-1], max_units))
-        flips = self.flips([path.order[:k] for k in sizes])
+        flips = self.flips([order[:k] for k in sizes])
         if not any(flips):
             return None
         high, low = sizes[flips.index(True)], sizes[flips.index(True) - 1]
         while high - low > 1 and self.remaining > 0:
             middle = (low + high) // 2
-            high, low = (middle, low) if self.flips([path.order[:middle]])[0] else (high, middle)
+            high, low = (middle, low) if self.flips([order[:middle]])[0] else (high, middle)
         return high
 
     def pruned(self, units: Indices) -> Indices:
         """Return the set without units that it does not need, the weakest first, as far as the budget reaches."""
-        step = max(1, -(-2 * len(units) // max(self.remaining, 1)))
+        step = max(1, math.ceil(2 * len(units) / max(self.remaining, 1)))
         while step:
             end = len(units)
             while end > 0 and self.remaining > 0 and len(units) > 1:
