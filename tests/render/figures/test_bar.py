@@ -57,12 +57,6 @@ def test_whiskers_are_intervals_and_what_is_not_distinguishable_from_zero_is_hat
             assert [a != b for a, b in zip(colours, full, strict=True)] == hatched
             assert "95% interval" in legend(ax)
             assert ("not distinguishable from zero" in legend(ax)) == any(hatched)
-    plain = e.plot.bar(intervals=False)
-    assert not artists(plain.axes[0], "intervals")
-    assert not any(bars(plain)[3])
-    for e, score in ((random_words(5), "value"), (random_words(5, se=np.ones(5)), "removal")):
-        with pytest.raises(InputError, match=f"standard errors, which '{score}' does not have"):
-            e.plot.bar(score=score, intervals=True)
 
 
 def test_whiskers_longer_than_the_picture_end_in_arrows():
@@ -138,5 +132,3 @@ def test_classes_by_their_labels_and_wrong_arguments():
             e.plot.bar(**wrong)
     with pytest.raises(InputError, match="k must be a whole number of at least 1"):
         e.plot.pairs(k=0)
-    with pytest.raises(InputError, match="intervals must be True or False"):
-        e.plot.bar(intervals="yes")

@@ -87,19 +87,6 @@ def test_names_without_room_are_counted():
     assert artist(ax, "room").get_text() == f"no room for {80 - shown} of 80 names"
 
 
-def test_intervals_are_of_95_percent():
-    e = random_words(20, se=np.linspace(0.5, 2, 20))
-    ax = e.plot.scatter(intervals=True).axes[0]
-    for axis, name in enumerate(("value", "importance")):
-        middle, se = e.scores(name), e.errors[name]
-        lines = np.array(artist(ax, f"{name} intervals").get_segments())
-        assert np.allclose(lines[:, 1, axis] - lines[:, 0, axis], 2 * Z * se)
-        assert np.allclose(lines[:, :, axis].mean(axis=1), middle)
-        assert np.allclose(lines[:, :, axis], e.interval(name))
-    with pytest.raises(InputError, match="intervals=True needs standard errors"):
-        random_words(20).plot.scatter(intervals=True)
-
-
 WORDS = ["dull", "best", "things", "half", "years", "seen", "."]
 VALUES = np.array([-8.4, 16.1, 1.0, -26.3, 23.8, -40.0, 60.0])
 IMPORTANCES = np.array([3.9, 2.0, 1.1, 0.8, 0.6, -0.1, -1.0])
@@ -151,7 +138,7 @@ def test_what_is_known_of_a_unit_decides_whether_it_is_pale():
     assert frame(e).pale.tolist() == [False, True, False, True]
     endless = in_order(["a", "b", "c"], [1.0, -1.0, 50.0], [2.0, 2.0, -1.0], se=np.array([0.5, 0.5, np.inf]))
     assert frame(endless).x == (-1.0, 1.0)
-    endless.plot.scatter(intervals=True).draw_without_rendering()
+    endless.plot.scatter().draw_without_rendering()
 
 
 def test_colours_of_a_saturated_text_are_those_of_its_shapley_values():
@@ -190,8 +177,6 @@ def test_classes_are_chosen_by_label_or_index():
     for target, column in ((None, 2), ("g", 1), (0, 0)):
         at, _, _ = points(with_se(e, value=None).plot.scatter(target=target), e, target)
         assert np.array_equal(at[:, 0], e.values[:, column])
-    lines = np.array(artist(e.plot.scatter(target="g", intervals=True).axes[0], "value intervals").get_segments())
-    assert np.allclose(np.ptp(lines[:, :, 0], axis=1), 2 * Z * e.errors["value"][:, 1])
     with pytest.raises(InputError, match="target 'x' is not a class of this model"):
         e.plot.scatter(target="x")
 
@@ -219,7 +204,7 @@ def test_long_names_are_shortened_and_odd_ones_kept():
 
 
 def test_wrong_arguments_are_refused():
-    for wrong in ({"label": -1}, {"label": 2.0}, {"label": True}, {"intervals": 1}, {"theme": "pink"}, {"ax": 3}):
+    for wrong in ({"label": -1}, {"label": 2.0}, {"label": True}, {"theme": "pink"}, {"ax": 3}):
         with pytest.raises(InputError, match=f"{next(iter(wrong))} must be"):
             random_words(5).plot.scatter(**wrong)
 

@@ -26,21 +26,16 @@ _PALE, _HATCH = 0.22, "/////"
 _REACH = 0.5  # of the range of the bars: whiskers beyond it are cut
 
 
-def bar(view: View, k: int, name: str, intervals: bool | None, ax: Axes | None, theme: Theme) -> Figure:
+def bar(view: View, k: int, name: str, ax: Axes | None, theme: Theme) -> Figure:
     """Draw the k strongest units by the score of this name."""
     score = view.scores(name)
-    half = None if intervals is False else view.half_width(name)
-    if intervals and half is None:
-        raise InputError(
-            f"intervals=True needs standard errors, which {name!r} does not have here;"
-            " explain with method='joint' or 'local' and do not merge, or leave intervals out"
-        )
+    half = view.half_width(name)
     strength = np.abs(score) if SCORES[name].signed else score
     if name in ("value", "linear"):  # a huge one that nobody knows does not lead
-        strength = np.abs(known_part(score, view.half_width(name)))
+        strength = np.abs(known_part(score, half))
     chosen = view.strongest(strength, k)
     units = np.array([i for i, _ in chosen])
-    doubtful = view.doubtful(name)[units] & (half is not None)
+    doubtful = view.doubtful(name)[units]
     return _draw_view(
         view, view.meaning(name), view.names(chosen), score[units], None if half is None else half[units], doubtful,
         view.signed(name), ax, theme,

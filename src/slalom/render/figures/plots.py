@@ -2,12 +2,10 @@
 
 from typing import Literal, final
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from slalom.core.checks import whole_number
-from slalom.errors import InputError
 from slalom.explainer import Explainer
 from slalom.render.charts import View
 from slalom.render.figures.bar import bar, pairs
@@ -52,22 +50,18 @@ class Plots:
     def _view(self, target: _Target) -> View:
         return View(self._explanation, self._explanation.column(target))
 
-    def scatter(
-        self, label: int = 15, intervals: bool = False, target: _Target = None, ax: Axes | None = None, theme: _Theme = "light"
-    ) -> Figure:
+    def scatter(self, label: int = 15, target: _Target = None, ax: Axes | None = None, theme: _Theme = "light") -> Figure:
         """Draw value against importance.
 
         Args:
             label: How many of the strongest units are named.
-            intervals: Whether to show 95% intervals.
 
         Returns:
             The figure. The area of a point is its unit's share of attention, the colour the direction of its removal effect. A
             pale ring has a value or an importance that is too uncertain to show; a triangle on the edge points to a unit
             outside.
         """
-        most, with_intervals = whole_number("label", label, 0), _truth("intervals", intervals)
-        return scatter(self._view(target), most, with_intervals, ax, theme_of(theme))
+        return scatter(self._view(target), whole_number("label", label, 0), ax, theme_of(theme))
 
     def text(self, score: str = "removal", target: _Target = None, max_lines: int = 60, theme: _Theme = "light") -> Figure:
         """Draw the text with each unit on a colour by its score.
@@ -85,21 +79,19 @@ class Plots:
         self,
         k: int = 10,
         score: str = "removal",
-        intervals: bool | None = None,
         target: _Target = None,
         ax: Axes | None = None,
         theme: _Theme = "light",
     ) -> Figure:
-        """Draw the units with the strongest scores as bars, strongest on top.
+        """Draw the units with the strongest scores as bars, strongest on top, with 95% intervals where they are known.
+
+        A bar whose interval contains zero is pale and hatched.
 
         Args:
             k: How many units.
             score: A name that `Explanation.scores` takes.
-            intervals: Whether to show 95% intervals as whiskers. Default: where they are known. A bar whose interval contains
-                zero is pale and hatched.
         """
-        with_intervals = None if intervals is None else _truth("intervals", intervals)
-        return bar(self._view(target), whole_number("k", k, 1), score, with_intervals, ax, theme_of(theme))
+        return bar(self._view(target), whole_number("k", k, 1), score, ax, theme_of(theme))
 
     def pairs(self, k: int = 10, target: _Target = None, ax: Axes | None = None, theme: _Theme = "light") -> Figure:
         """Draw pairs of units that act together as bars, strongest on top.
@@ -143,9 +135,3 @@ class Plots:
         if explainer is None:
             return tested_curve(view, ax, look)
         return asked_curve(view, explainer, steps, orders, seed, ax, look)
-
-
-def _truth(name: str, value: object) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"{name} must be True or False; got {value!r}")
-    return bool(value)

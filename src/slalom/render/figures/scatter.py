@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError
 from slalom.render.charts import TIMES, ScatterFrame, View, percent, shorten, signed
 from slalom.render.figures.canvas import Words, canvas, header, key, settle
 from slalom.render.figures.names import write_names
@@ -37,16 +35,9 @@ _PALE, _RING = 0.15, 0.6  # share of the colour in the face and in the edge of a
 _OUTSIDE, _INSET = 45.0, 0.012  # area of a triangle on the edge, and its distance from the edge
 
 
-def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: Theme) -> Figure:
+def scatter(view: View, label: int, ax: Axes | None, theme: Theme) -> Figure:
     """Draw the units, and name `label` of them."""
     e, background = view.explanation, view.background
-    half = [view.half_width("value"), view.half_width("importance")] if intervals else None
-    if half is not None and (half[0] is None or half[1] is None):
-        raise InputError(
-            "intervals=True needs standard errors, which this explanation does not have;"
-            " explain with method='joint' or 'local' and do not merge, or leave intervals out"
-        )
-    spread = None if half is None else np.array(half).T
     at = np.stack([view.scores("value"), e.importances], axis=1)
     by = leading_score(e)
     effect = view.rounded(view.scores(by))
@@ -56,7 +47,7 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     dress(ax, theme)
     ax.set(xlabel="value: what it says", ylabel="importance: how loudly it says it")
     header(ax, theme, view.title(), view.subtitle() + ("; they hardly compete: only effects count" if e.additive else ""))
-    background_inside = _set_limits(ax, frame, at, spread, background)
+    background_inside = _set_limits(ax, frame, background)
     ax.axvline(0.0, color=theme.line, linewidth=0.8, zorder=0)
     ax.axhline(0.0, color=theme.line, linewidth=0.8, zorder=0)
     top = float(np.abs(effect).max()) or 1.0
@@ -65,15 +56,6 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
         for i, times in view.strongest(np.abs(effect), label, points=True)
         if not frame.pale[i] or (abs(effect[i]) >= _WEAK * top and not _punctuation(e.units[i]))
     ]
-    if spread is not None:
-        colours = [mix(theme.paper, theme.muted, 0.1 if pale else 0.25) for pale in frame.pale]
-        for i, _ in chosen:
-            colours[i] = mix(theme.paper, theme.hue(float(effect[i]), e.signed), 0.35 if frame.pale[i] else 1.0)
-        for axis, name in enumerate(("value", "importance")):
-            reach = np.where(np.arange(2) == axis, spread, 0.0)
-            lines = list(np.stack([at - reach, at + reach], axis=1))
-            drawn = LineCollection(lines, colors=colours, linewidths=0.8, zorder=1, gid=f"{name} intervals")
-            ax.add_collection(drawn, autolim=False)
     # Full colours are mixed with paper: weak effects more, pale units nearly all of it.
     share = np.where(frame.pale, _PALE, 0.45 + 0.5 * np.minimum(np.abs(effect) / view.full_effect(by), 1.0) ** 0.5)[:, None]
     ring = np.where(frame.pale, _RING, 0.0)[:, None]
@@ -97,8 +79,6 @@ def scatter(view: View, label: int, intervals: bool, ax: Axes | None, theme: The
     for i, times in chosen:
         name, ink = shorten(e.units[i]) + (f" {TIMES}{times}" if times > 1 else ""), theme.muted if frame.pale[i] else theme.ink
         words = Words(0, 0, name, size=_TEXT, color=ink, zorder=5, va="center", ha="center", gid=f"name {i}", clip_on=True)
-        if intervals:
-            words.set_bbox({"facecolor": theme.paper, "alpha": 0.75, "linewidth": 0, "pad": 0.6})
         ax.add_artist(words)
         words.set_in_layout(False)
         names.append(words)
@@ -137,16 +117,11 @@ def _points(
     return at, np.where(outside, _OUTSIDE, areas), bool(outside.any())
 
 
-def _set_limits(
-    ax: Axes, frame: ScatterFrame, at: Floats, spread: Floats | None, background: tuple[float, float] | None
-) -> bool:
-    """Set the limits: those of the frame, intervals within reason. Return whether the background is inside."""
+def _set_limits(ax: Axes, frame: ScatterFrame, background: tuple[float, float] | None) -> bool:
+    """Set the limits: those of the frame, and of a background that is not far outside. Return whether it is inside."""
     ranges, inside = [], background is not None
     for i, ((low, high), flat) in enumerate(((frame.x, 1.0), (frame.y, 0.5))):
         span = (high - low) or max(flat, 1.4 * abs(high))
-        if spread is not None and not frame.pale.all():
-            ends = (at + np.array([[[-1]], [[1]]]) * spread)[:, ~frame.pale, i]
-            low, high = max(low - 0.7 * span, min(low, ends.min())), min(high + 0.7 * span, max(high, ends.max()))  # noqa: PLW2901
         ranges.append((low, high, span))
         if background is not None:
             inside &= low - _FAR * (high - low or span) <= background[i] <= high + _FAR * (high - low or span)
