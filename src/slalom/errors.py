@@ -9,7 +9,6 @@
 Every message is one line: what must hold, what came, what to do.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -122,7 +121,9 @@ def validation_message(problem: Mapping[str, Any]) -> str:
         >>> validation_message({"msg": "Input should be a valid integer, unable to parse string", "input": "many"})
         "must be a valid integer; got 'many'"
     """
-    expected = re.sub(r"^\w+ should\b", "must", problem["msg"].removeprefix("Value error, ").partition(", unable to")[0])
+    message = problem["msg"].removeprefix("Value error, ").partition(", unable to")[0]
+    _, should, rest = message.partition(" should ")  # pydantic's "Input should be ..."
+    expected = f"must {rest}" if should else message
     came = problem.get("input")
     shown = f"a {type(came).__name__}" if isinstance(came, (list, tuple, set, dict)) else f"{came!r:.60}"
     return one_line(expected if shown in expected or "; got " in expected else f"{expected}; got {shown}")

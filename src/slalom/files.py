@@ -19,7 +19,6 @@ from typing import Any, final
 
 from slalom.errors import InputError, closest
 
-NEVER_CLOSED = "opens a quotation mark that is never closed, so that the row runs to the end of the file"
 _TABLES = {".csv": ",", ".tsv": "\t"}
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # how formulas begin in a spreadsheet; the last four are wide forms
 
@@ -138,14 +137,10 @@ def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
     if kind not in _TABLES:
         yield from json_rows(content, repr(str(path)))
         return
-    table = Table(io.StringIO(content, newline=""), _TABLES[kind])
-    try:
-        for row in table:
-            if table.open_quote is not None:
-                raise InputError(f"line {table.open_quote} of {str(path)!r} {NEVER_CLOSED}; close it, or write it twice")
-            yield row
-    except csv.Error as error:
-        raise InputError(f"{str(path)!r} must be a table of texts; {error}") from error
+    for row in table_rows(io.StringIO(content, newline=""), _TABLES[kind], str(path)):
+        if isinstance(row, InputError):
+            raise row
+        yield row
 
 
 def has_rows(path: Path) -> bool:
@@ -157,43 +152,28 @@ def _kind(path: Path) -> str:
     return next((suffix for suffix in reversed([s.lower() for s in path.suffixes]) if suffix != ".gz"), "")
 
 
-class Table:
-    """The rows of a table with a header.
-
-    Args:
-        lines: Its lines.
-        delimiter: What separates the cells.
-
-    Attributes:
-        open_quote: Line of a quotation mark that is never closed, so that the row just yielded runs to the end; else None.
-    """
-
-    def __init__(self, lines: Iterable[str], delimiter: str) -> None:
-        self._lines, self._delimiter, self._ended = lines, delimiter, False
-        self.open_quote: int | None = None
-
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        csv.field_size_limit(int(min(max_unpacked(), 2**31 - 1)))  # the default limit is 128 kB per cell
-        reader = csv.reader(self._read(), delimiter=self._delimiter)
-        header: list[str] | None = None
-        for cells in reader:
-            if self._ended:  # the reader looks beyond a row only within quotation marks, and then the last cell ends the file
-                self.open_quote = reader.line_num + 1 - max(len(io.StringIO(cells[-1], newline="").readlines()), 1)
-            if header is None:
-                header = cells
-                if not self._ended:
-                    continue
-            if cells:
-                row: dict[str, Any] = dict(zip_longest(header, cells[: len(header)]))
-                yield row | {"": cells[len(header) :]} if len(cells) > len(header) else row
-
-    def _read(self) -> Iterator[str]:
-        yield from self._lines
-        self._ended = True
+def table_rows(lines: Iterable[str], delimiter: str, name: str) -> Iterator[Mapping[str, Any] | InputError]:
+    """Yield the rows of a table with a header, cells beyond it under an empty name; an error in the place of a broken row."""
+    csv.field_size_limit(int(min(max_unpacked(), 2**31 - 1)))  # the default limit is 128 kB per cell
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    header, more = list[str](), True
+    while more:
+        first = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            yield InputError(f"line {first} of {name!r} must be a row of a table; {error}: are its quotation marks closed?")
+            continue
+        more = cells is not None
+        if not header:
+            header = cells or []
+        elif cells:
+            row: dict[str, Any] = dict(zip_longest(header, cells[: len(header)]))
+            yield row | {"": cells[len(header) :]} if len(cells) > len(header) else row
 
 
 def json_rows(content: str, source: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of JSON lines, of a JSON list, or of a document that is one object.
+    """Yield the objects of JSON lines, or of a JSON list.
 
     Example:
         >>> list(json_rows('{"text": "good"}\\n{"text": "bad"}', "stdin"))
@@ -201,9 +181,6 @@ def json_rows(content: str, source: str) -> Iterator[Mapping[str, Any]]:
     """
     if content.lstrip().startswith("["):
         yield from _json_list(content, source)
-        return
-    if (document := _json_object(content)) is not None:  # perhaps over several lines
-        yield document
         return
     for number, line in enumerate(io.StringIO(content, newline=""), start=1):
         if line.strip():
@@ -217,19 +194,13 @@ def json_rows(content: str, source: str) -> Iterator[Mapping[str, Any]]:
 
 
 def looks_like_json_rows(content: str) -> bool:
-    """Return whether content without a file name is JSON: lines of objects, a list of them, or one object."""
-    first = next((line for line in content.split("\n") if line.strip()), "")
-    if _json_object(first) is not None or re.match(r"\s*\[\s*\{", content):
+    """Return whether content without a file name is JSON: lines of objects, or a list of them."""
+    if re.match(r"\s*\[\s*\{", content):
         return True
-    return content.lstrip().startswith("{") and _json_object(content) is not None
-
-
-def _json_object(content: str) -> dict[str, Any] | None:
     try:
-        parsed = json.loads(content)
+        return isinstance(json.loads(next((line for line in content.split("\n") if line.strip()), "")), dict)
     except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
+        return False
 
 
 def _json_list(content: str, source: str) -> Iterator[Mapping[str, Any]]:

@@ -404,16 +404,6 @@ def test_a_column_names_the_texts(run, tmp_path, kind):
     assert [json.loads(line)["text"] for line in out.splitlines()] == ["A good film.", "A bad film."]
 
 
-@cases("kind", ["file", "stdin"])
-def test_one_json_object_over_several_lines_is_one_text(run, tmp_path, kind):
-    content = json.dumps({"text": "A good film.", "id": 3}, indent=2)
-    (tmp_path / "t.json").write_text(content)
-    given = ["-"] if kind == "stdin" else ["--file", "t.json"]
-    code, out, err = run("explain", *given, "--json", "--queries", 20, given=content)
-    assert code == 0, err
-    assert [json.loads(line)["text"] for line in out.splitlines()] == ["A good film."]
-
-
 def test_lines_of_standard_input_have_no_column(run):
     code, out, err = run("explain", "-", "--column", "review", given="[spoiler] He dies.\n")
     assert (code, out) == (1, "")

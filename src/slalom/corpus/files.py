@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, final
 
 from slalom.corpus.folder import Folder, file_system
 from slalom.errors import InputError, one_line
-from slalom.files import NEVER_CLOSED, Table, Unpacked
+from slalom.files import Unpacked, table_rows
 
 _TABLES = {".csv": ",", ".tsv": "\t"}
 _LINES = (".jsonl", ".ndjson")
@@ -228,10 +228,10 @@ def _parsed(content: Any, name: str) -> Iterator[Any]:
     """Yield the rows of a file, or functions that parse them, so that rows are skipped unparsed."""
     kind = _kind(name)
     if kind in _TABLES:
-        table = Table(io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline=""), _TABLES[kind])
-        for row in table:
-            if table.open_quote is not None:
-                yield Broken(f"line {table.open_quote} of {name!r} {NEVER_CLOSED}")
+        lines = io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        for row in table_rows(lines, _TABLES[kind], name):
+            if isinstance(row, InputError):
+                yield Broken(str(row))
             elif any(isinstance(value, str) and _NOT_UTF8.search(value) for value in row.values()):
                 yield Broken(f"a row of {name!r} is not text in UTF-8")
             else:
