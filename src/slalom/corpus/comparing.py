@@ -14,10 +14,10 @@ from typing import Any, final
 
 from slalom.core.checks import whole_number
 from slalom.corpus import queries
-from slalom.corpus.counts import Counts, label_of
+from slalom.corpus.counts import Counts
 from slalom.corpus.opening import Corpus, check_columns
 from slalom.corpus.opening import open as open_corpus
-from slalom.corpus.queries import Parts, connect, identifier, kind_of, literal
+from slalom.corpus.queries import Parts, connect, kind_of, literal
 from slalom.corpus.results import Change, CorpusComparison, Flip, WordChange, effect_of
 from slalom.corpus.summarise import PHRASES, UNITS, snippet, written
 from slalom.corpus.suspects import Selection
@@ -153,20 +153,18 @@ class _Pair:
 
     def _predictions(self, *columns: str) -> str:
         """Return the query of the shared texts with their predictions."""
-        gold = self._counts.gold
-        given = "NULL" if gold is None else f"b.{identifier(GIVEN + gold)}"
-        names = ", ".join(("b.number", "b.label AS label", "a.label AS new", f"{given} AS gold", *columns))
+        names = ", ".join(("b.number", "b.label AS label", "a.label AS new", "b.gold", *columns))
         before, after = (part.source() for part in self._parts)
-        return f"SELECT {names} FROM matched m JOIN {before} b ON b.number = m.number JOIN {after} a ON a.number = m.other"
+        with_truth = f"(SELECT *, {self._counts.truth} AS gold FROM {before})"
+        return f"SELECT {names} FROM matched m JOIN {with_truth} b ON b.number = m.number JOIN {after} a ON a.number = m.other"
 
     def flipped(self) -> dict[str, Any]:
         ways, right = Counter[tuple[str, str]](), Counter[str]()
         query = f"SELECT label, new, gold, count(*) FROM ({self._predictions()}) GROUP BY ALL ORDER BY ALL"
         for label, new, gold, n in self._run(query).fetchall():
-            truth = label_of(gold, self._counts.labels)
             ways[label, new] += n if label != new else 0
-            if truth is not None:
-                right.update({"before": n * (label == truth), "after": n * (new == truth), "known": n})
+            if gold is not None:
+                right.update({"before": n * (label == gold), "after": n * (new == gold), "known": n})
         listed = [{"before": a, "after": b, "texts": n} for (a, b), n in (+ways).most_common()]
         accuracy = [right[when] / right["known"] for when in ("before", "after")] if right["known"] else None
         return {"flipped": ways.total(), "flips": listed, "accuracy": accuracy}
@@ -190,4 +188,4 @@ class _Pair:
             moved = [word for word in words[number] if sign * (word.after - word.before) > 0]
             why = sorted(moved, key=lambda word: -abs(word.after - word.before))[:_WHY]
             opening = None if text is None else " ".join(text.split())[:_OPENING]
-            yield Flip(number, name, label, new, label_of(gold, self._counts.labels), change, tuple(why), opening)
+            yield Flip(number, name, label, new, gold, change, tuple(why), opening)

@@ -1,7 +1,7 @@
 """What the rows of a corpus are: how many by status, target, label and slice; and effects in parts of it."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -11,7 +11,7 @@ from slalom.core.checks import Floats
 from slalom.corpus import queries
 from slalom.corpus.queries import Parts
 from slalom.corpus.results import Effect, effect_of
-from slalom.corpus.table import EXPLAINED
+from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.errors import InputError, count, did_you_mean
 
 _SLICES = 8  # the others are taken together
@@ -24,6 +24,11 @@ class Cell(NamedTuple):
     label: str | None
     gold: str | None
     slice: str | None
+
+    @property
+    def is_wrong(self) -> bool | None:
+        """Whether the prediction is wrong; None without a true label."""
+        return None if self.gold is None else self.gold != self.label
 
 
 @final
@@ -44,8 +49,9 @@ class Counts:
     def __init__(
         self, corpus: Any, parts: Parts, gold: str | None, slices: str | None, target: str | None, include_poor: bool
     ) -> None:
-        self._run, self.labels, self.gold, self.slices = parts.connection.execute, corpus.labels, gold, slices
-        rows = self._run(queries.facts(parts.source(), gold, slices)).fetchall() if len(parts) else []
+        self._run, self.labels, self.slices = parts.connection.execute, corpus.labels, slices
+        self.truth = queries.truth(corpus.labels, gold)  # as SQL
+        rows = self._run(queries.facts(parts.source(), self.truth, slices)).fetchall() if len(parts) else []
         explained = [(name, Cell(*cell), bad, n) for status, name, *cell, bad, n, _ in rows if status == EXPLAINED]
         self.rows, self.units = sum(row[-2] for row in rows), sum(row[-1] for row in rows)
         self.targets = Counter[str]()
@@ -60,14 +66,16 @@ class Counts:
                 self.poor += n if bad else 0
                 self.cells[cell] += n if include_poor or not bad else 0
         self.cells = +self.cells
-        if odd := sorted({str(cell.gold) for cell in every if cell.gold is not None and self.truth(cell) is None}):
-            raise InputError(
-                f"the column {gold!r} must hold labels of the model ({', '.join(self.labels)}) or their indices; got {odd[0]!r}"
-            )
+        if gold is not None:
+            column = queries.identifier(GIVEN + gold)
+            query = f"SELECT min({column}) FROM {parts.source()} WHERE target = ? AND {self.truth} IS NULL"
+            if (odd := self._run(query, [self.target]).fetchone()[0]) is not None:
+                labels = ", ".join(self.labels)
+                raise InputError(f"the column {gold!r} must hold labels of the model ({labels}) or their indices; got {odd!r}")
         self.texts = self.cells.total()
         known = sum(n for cell, n in every.items() if cell.gold is not None)
-        self.accuracy = sum(n for cell, n in every.items() if self.is_wrong(cell) is False) / known if known else None
-        self.sizes = self._grouped()
+        self.accuracy = sum(n for cell, n in every.items() if cell.is_wrong is False) / known if known else None
+        self.sizes = self._grouped(gold is not None)
 
     def _chosen(self, target: str | None, folder: str, explained: int) -> str:
         if not self.targets and explained:
@@ -87,10 +95,10 @@ class Counts:
             )
         return self.targets.most_common(1)[0][0] if target is None else target
 
-    def _grouped(self) -> dict[str, dict[str, int]]:
+    def _grouped(self, has_gold: bool) -> dict[str, dict[str, int]]:
         """Make the tables `cells` and `groups`; return the number of texts of each part of the corpus."""
         sizes: dict[str, dict[str, int]] = {}
-        if self.gold is not None:
+        if has_gold:
             sizes = {"prediction": {"correct": 0, "wrong": 0}, "gold": dict.fromkeys(self.labels, 0)}
         sizes["predicted"] = dict.fromkeys(self.labels, 0)
         largest = list[str]()
@@ -104,10 +112,9 @@ class Counts:
         self._run("CREATE TABLE groups(cell INTEGER, grouping VARCHAR, part VARCHAR)")
         for number, (cell, n) in enumerate(self.cells.items()):
             self._run("INSERT INTO cells VALUES (?, ?, ?, ?, ?)", [number, self.target, *cell])
-            wrong = self.is_wrong(cell)
             parts = {
-                "prediction": None if wrong is None else ("correct", "wrong")[wrong],
-                "gold": self.truth(cell),
+                "prediction": None if cell.is_wrong is None else ("correct", "wrong")[cell.is_wrong],
+                "gold": cell.gold,
                 "predicted": cell.label,
                 "slice": cell.slice if cell.slice is None or cell.slice in largest else _OTHERS,
             }
@@ -116,14 +123,6 @@ class Counts:
                     sizes[grouping][part] += n
                     self._run("INSERT INTO groups VALUES (?, ?, ?)", [number, grouping, part])
         return sizes
-
-    def truth(self, cell: Cell) -> str | None:
-        """Return the true label of a cell as the model has it; None where it is none of the model's."""
-        return label_of(cell.gold, self.labels)
-
-    def is_wrong(self, cell: Cell) -> bool | None:
-        """Return whether the prediction is wrong; None without a true label."""
-        return None if cell.gold is None else self.truth(cell) != cell.label
 
     def texts_by_part(self, ids: NDArray[np.int64], grouping: str) -> Floats:
         """Return the texts of keys, whose ids ascend, by part of the corpus (k, parts)."""
@@ -148,11 +147,3 @@ class Counts:
         for key, grouping, part, *sums in self._run(query, [list(effects)]).fetchall():
             effects[key][grouping][part] = effect_of(*sums)
         return effects
-
-
-def label_of(gold: str | None, labels: Sequence[str]) -> str | None:
-    """Return the model's label of a true label, which may be its index; None where it is neither."""
-    if gold is None or gold in labels:
-        return gold
-    number = gold.removesuffix(".0")
-    return labels[int(number)] if number.isascii() and number.isdecimal() and int(number) < len(labels) else None

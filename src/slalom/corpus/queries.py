@@ -74,15 +74,22 @@ def ask(folder: Folder, query: str) -> Any:
         raise InputError(f"DuckDB refuses the query: {one_line(error, 400)}") from error
 
 
-def facts(source: str, gold: str | None, slices: str | None) -> str:
+def truth(labels: Sequence[str], gold: str | None) -> str:
+    """Return the model's label of the true label of a row, which may be its index; null where it is neither."""
+    known, given = f"[{', '.join(map(literal, labels))}]", _given(gold)
+    index = f"try_cast(regexp_extract({given}, '^([0-9]{{1,9}})(\\.0)?$', 1) AS INTEGER)"
+    return "NULL" if gold is None else f"if(list_contains({known}, {given}), {given}, {known}[{index} + 1])"
+
+
+def facts(source: str, truth: str, slices: str | None) -> str:
     """Return the query of how many rows and units there are by status, target, label, true label, slice and quality."""
     return (
-        f"SELECT status, target, label, {_given(gold)} AS gold, {_given(slices)} AS slice, {POOR} AS poor, count(*),"
+        f"SELECT status, target, label, {truth} AS gold, {_given(slices)} AS slice, {POOR} AS poor, count(*),"
         f" coalesce(sum(n_units), 0)::BIGINT FROM {source} GROUP BY ALL ORDER BY ALL"
     )
 
 
-def texts(source: str, gold: str | None, slices: str | None, lengths: Sequence[int], strongest: int, poor: bool) -> str:
+def texts(source: str, truth: str, slices: str | None, lengths: Sequence[int], strongest: int, poor: bool) -> str:
     """Return the rows that are summarised, those of the table `cells`, with the effect of the last of the strongest words.
 
     That is found before lists are unnested: after it, DuckDB would sort the list once per word.
@@ -96,7 +103,7 @@ def texts(source: str, gold: str | None, slices: str | None, lengths: Sequence[i
     good = "" if poor else f" AND NOT {POOR}"
     return (
         f"SELECT t.number, t.id, c.cell, {', '.join(f't.{column}' for column in columns)}, {bars} FROM {source} t JOIN cells c"
-        f" ON t.target = c.target AND t.label IS NOT DISTINCT FROM c.label AND {_given(gold)} IS NOT DISTINCT FROM c.gold AND"
+        f" ON t.target = c.target AND t.label IS NOT DISTINCT FROM c.label AND {truth} IS NOT DISTINCT FROM c.gold AND"
         f" {_given(slices)} IS NOT DISTINCT FROM c.slice WHERE status = {literal(EXPLAINED)}{good}"
     )
 

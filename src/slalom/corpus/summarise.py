@@ -124,7 +124,7 @@ class _Rows:
         texts = UNITS * counts.rows / max(counts.units, 1)
         for source in self._parts.chunks(texts):
             self._progress(min(self._done / (len(self._lengths) + 2) / counts.rows, 0.99))
-            yield queries.texts(source, counts.gold, counts.slices, self._lengths, _STRONGEST, self._include_poor)
+            yield queries.texts(source, counts.truth, counts.slices, self._lengths, _STRONGEST, self._include_poor)
             self._done += texts
 
     def add_up(self, least: int) -> None:
@@ -159,13 +159,13 @@ class _Rows:
         cells = list(self._counts.cells)
         samples = defaultdict[int, list[tuple[float, bool | None]]](list)
         for key, y, cell in self._run(queries.drawn(_SAMPLE)).fetchall():
-            samples[key].append((y, self._counts.is_wrong(cells[cell])))
+            samples[key].append((y, cells[cell].is_wrong))
         texts = defaultdict[int, tuple[list[Example], list[Example]]](lambda: ([], []))
         for key, is_usual, number, y, place, cell, name, *row in self._run(
             queries.example_texts(self._parts.source(), _EXAMPLES)
         ).fetchall():
             shown = snippet(selection.keys[key], place, *row)
-            example = Example(number, name, y, cells[cell].label, self._counts.truth(cells[cell]), *shown)
+            example = Example(number, name, y, cells[cell].label, cells[cell].gold, *shown)
             texts[key][not is_usual].append(example)
         words = {}
         for key, of in sums.items():

@@ -8,9 +8,8 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from starlette.exceptions import HTTPException
 
-from slalom.corpus.counts import label_of
 from slalom.corpus.folder import Folder
-from slalom.corpus.queries import BETWEEN, PIECE, Parts, connect, identifier, literal, occurrences
+from slalom.corpus.queries import BETWEEN, PIECE, Parts, connect, identifier, literal, occurrences, truth
 from slalom.corpus.table import EXPLAINED, GIVEN, LONGEST
 from slalom.errors import InputError, ModelError, one_line
 from slalom.render.page.content import content
@@ -93,7 +92,7 @@ class Texts:
                     )
                     effects = f"SELECT number, avg(effect) AS effect FROM ({places}) GROUP BY number"
                     with_effect = f"SELECT * FROM ({effects}) JOIN ({texts}) USING (number)"
-                ranked = f"SELECT *, {self._truth()} AS truth FROM ({with_effect})"
+                ranked = f"SELECT *, {truth(self.labels, self.gold)} AS truth FROM ({with_effect})"
                 connection.execute(f"INSERT INTO hits SELECT number, effect, {_ORDERS[query.sort][1]} FROM ({ranked})", values)
                 yield
             matches = connection.execute("SELECT count(*) FROM hits").fetchone()[0]
@@ -101,14 +100,6 @@ class Texts:
             return matches, connection.execute(first).fetchall()
         finally:
             connection.close()
-
-    def _truth(self) -> str:
-        """Return the model's label of the true label, which may be its index, as SQL."""
-        if self.gold is None:
-            return "NULL"
-        labels, gold = f"[{', '.join(map(literal, self.labels))}]", identifier(GIVEN + self.gold)
-        index = f"try_cast(regexp_replace({gold}, '\\.0$', '') AS INTEGER)"
-        return f"if(list_contains({labels}, {gold}), {gold}, if({index} >= 0, {labels}[{index} + 1], NULL))"
 
     def entries(self, hits: Sequence[Hit]) -> list[dict[str, Any]]:
         """Return texts as the list shows them, in the order of the hits; those that are not there are left out."""
@@ -123,11 +114,12 @@ class Texts:
         connection = connect()
         try:
             source = Parts(connection, self.folder, parts).source()
-            query = f"SELECT {', '.join(map(identifier, names))} FROM {source} WHERE number IN (SELECT unnest(?::BIGINT[]))"
+            columns = f"{', '.join(map(identifier, names))}, {truth(self.labels, self.gold)}"
+            query = f"SELECT {columns} FROM {source} WHERE number IN (SELECT unnest(?::BIGINT[]))"
             rows = connection.execute(query, [list(numbers)]).fetchall()
         finally:
             connection.close()
-        return {row[names.index("number")]: dict(zip(names, row, strict=True)) for row in rows}
+        return {row[names.index("number")]: dict(zip([*names, "truth"], row, strict=True)) for row in rows}
 
     def _entry(self, row: Mapping[str, Any], effect: float | None) -> dict[str, Any]:
         entry = self._facts(row) | {"effect": effect, "strongest": None}
@@ -147,7 +139,7 @@ class Texts:
 
     def _facts(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the table knows of a text besides its units."""
-        gold = None if self.gold is None else label_of(row[GIVEN + self.gold], self.labels)
+        gold = row["truth"]
         return {name: row[name] for name in ("number", "status", "label", "probability", "target", "score")} | {
             "id": printable(row["id"])[:200],
             "error": None if row["error"] is None else printable(row["error"])[:500],
