@@ -81,27 +81,27 @@ def run_fidelity(options):
         mean = np.mean(values, axis=0)
         se = np.std(values, axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.full(2, np.nan)
         print(f"{budget:>8} {method:<14}{mean[0]:>8.3f}{se[0]:>8.3f}{mean[1]:>8.3f}{se[1]:>8.3f}")
-    reuse = prompted.reuse
-    print(f"tokens computed / asked: {reuse.computed} / {reuse.asked} = {reuse.share:.3f}")
+    print(f"tokens computed / asked: {_computed(prompted)}")
+
+
+def _computed(prompted):
+    return f"{prompted.lm.computed} / {prompted.asked} = {prompted.lm.computed / prompted.asked:.3f}"
 
 
 def run_reuse(options):
-    """Print time and tokens of `joint` with and without reuse."""
+    """Print time and tokens of `joint` with and without packs of prompts."""
     network, tokenizer = language_model(options.lm, options.device)
     texts = sentences(tokenizer, options.sentences, most=options.longest)
     for name, template in (("four examples", FEW_SHOT), ("no examples", PLAIN)):
         scores = {}
-        for reuse in (True, False):
-            prompted = Prompted(network, tokenizer, template, LABELS, reuse=reuse)
+        for packs in (True, False):
+            prompted = Prompted(network, tokenizer, template, LABELS)
+            prompted.lm.packs = packs
             began = time.perf_counter()
             explained = Explainer(prompted, progress=False)(texts, queries=options.queries)
             seconds = time.perf_counter() - began
-            scores[reuse] = np.concatenate([e.removal for e in explained])
-            print(
-                f"{name:<14} reuse {reuse!s:<6}{seconds:>8.1f} s, tokens computed / asked {prompted.reuse.computed} /"
-                f" {prompted.reuse.asked} = {prompted.reuse.share:.3f}",
-                flush=True,
-            )
+            scores[packs] = np.concatenate([e.removal for e in explained])
+            print(f"{name:<14} packs {packs!s:<6}{seconds:>8.1f} s, tokens computed / asked {_computed(prompted)}", flush=True)
         print(f"{'':<14} largest difference of removal scores {np.abs(scores[True] - scores[False]).max():.1e}")
 
 
@@ -142,11 +142,10 @@ def run_speed(options):
                 seconds = []
                 for _ in range(options.repeats + 1):
                     explainer.engine.forget()
-                    before, began = prompted.reuse, time.perf_counter()
+                    before, began = (prompted.lm.computed, prompted.asked), time.perf_counter()
                     e = explainer(text, method=method, queries=queries)
                     seconds.append(time.perf_counter() - began)
-                    computed = prompted.reuse.computed - before.computed
-                    asked = prompted.reuse.asked - before.asked
+                    computed, asked = prompted.lm.computed - before[0], prompted.asked - before[1]
                 taken = statistics.median(seconds[1:])
                 shares = [2 * parameters * n / taken / PEAK for n in (asked, computed)]
                 memory = torch.cuda.max_memory_allocated() / 2**30 if cuda else 0.0

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from experiments.learnt_tokenizers import learnt_tokenizer, learnt_words, new_tokenizer, save_tokenizer
 from slalom.errors import InputError, ModelError
@@ -198,8 +199,14 @@ def shuffled(lengths: NDArray[np.int64], batch: int, rng: np.random.Generator, p
 
 def loaded_classifier(path: str, names: Sequence[str] | None = None) -> tuple[Any, Any]:
     """Return a saved classifier and its tokenizer; with names, a classifier of these classes, with a new head if needed."""
-    options = {} if names is None else {"ignore_mismatched_sizes": True, **labelling(names)}
-    model, tokenizer = load_classifier(path, "cpu", new_head=names is not None, **options)
+    if names is None:
+        model, tokenizer = load_classifier(path, "cpu")
+    else:
+        with quietly():
+            tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+            model = AutoModelForSequenceClassification.from_pretrained(
+                path, trust_remote_code=False, dtype=torch.float32, ignore_mismatched_sizes=True, **labelling(names)
+            )
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     model.config.pad_token_id = tokenizer.pad_token_id
     return model, tokenizer

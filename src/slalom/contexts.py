@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import index
 from pathlib import Path
 from typing import Any, Literal, Unpack, final
 
@@ -53,9 +52,6 @@ class ContextExplainer:
         cache, progress, prices: As in `Explainer`.
         **options: Options of `Explainer` that a call may replace: tolerance, max_queries, check, seed and pairs.
 
-    Raises:
-        InputError: An argument is not what it must be.
-
     Example:
         >>> explainer = ContextExplainer(model, tokenizer, ["Ada lives in Graz.", "It rains."])  # doctest: +SKIP
         >>> e = explainer("Where does Ada live?", "In Graz.")  # doctest: +SKIP
@@ -83,7 +79,7 @@ class ContextExplainer:
         max_cost: float | None = None,
         **options: Any,
     ) -> None:
-        self.sources, self._last = sources_of(context, unit), last_question(context)
+        self.sources = sources_of(context, unit)
         self.max_answer_tokens = whole_number("max_answer_tokens", max_answer_tokens, 1)
         if template is not None and self.sources.turns:
             raise InputError("a chat is its own prompt; leave template= out, or pass the sources as a list of strings")
@@ -158,11 +154,7 @@ class ContextExplainer:
         )
 
     def answer(self, question: str = "") -> str:
-        """Return the answer that the language model gives to a question from all sources: the most probable, token by token.
-
-        Raises:
-            InputError: The model says nothing.
-        """
+        """Return the answer that the language model gives to a question from all sources: the most probable, token by token."""
         question = self._question(question)
         if question not in self._generated:
             prompt, prices = self._prompt(question), self.spending.prices
@@ -176,22 +168,11 @@ class ContextExplainer:
         return self._generated[question]
 
     def ask(self, explanation: Explanation, keep: ArrayLike) -> Floats:
-        """Return the model's own scores (m,) where `explanation.predict` gives predicted ones, as `Explainer.ask` does.
-
-        Args:
-            explanation: An explanation by this explainer.
-            keep: Presence of its sources, (m, n) or (n,).
-        """
+        """Return the model's own scores (m,) for sources (m, n) that are kept, as `Explainer.ask` does."""
         return self._explainer_of(explanation).ask(explanation, keep)
 
     def flip(self, explanation: Explanation, threshold: float, *, max_queries: int = 50) -> Flip | None:
-        """Return a small set of sources without which the log probability crosses a threshold, confirmed by the model.
-
-        Args:
-            explanation: An explanation by this explainer.
-            threshold: The log probability in nats.
-            max_queries: Most queries to the model.
-        """
+        """Return a small set of sources without which the log probability crosses a threshold, as `Explainer.flip` does."""
         return self._explainer_of(explanation).flip(explanation, threshold=threshold, max_queries=max_queries)
 
     def _method(self, method: str | Method) -> str | Method:
@@ -199,7 +180,6 @@ class ContextExplainer:
         return JOINT_OF_FEW if method == "joint" and len(self.sources.spans) <= FEW_UNITS else method
 
     def _prompt(self, question: str) -> Prompt:
-        """Return the prompt of all sources."""
         reading = SourceReading(self.sources, self.template, question)
         return reading.prompts(np.ones((1, len(self.sources.spans)), dtype=bool))[0]
 
@@ -213,15 +193,15 @@ class ContextExplainer:
         return {**options, "method": self._method(options["method"])} if "method" in options else options
 
     def _question(self, question: str) -> str:
-        """Check a question."""
         if not isinstance(question, str):
             raise InputError(f"a question must be a string; got {type(question).__name__}")
-        if self._last and question not in ("", self._last):
+        last = self.sources.question
+        if last and question not in ("", last):
             raise InputError("the chat ends with a question already; leave question= out, or the last turn")
         if self.sources.turns:
-            if not (question or self._last):
+            if not (question or last):
                 raise InputError("a chat must end with a turn of the user, or question= must be given")
-            return self._last or question
+            return last or question
         if not question and self.template.asks:
             raise InputError("a question is missing; pass question=, or a template without {question}")
         if question and not self.template.asks:
@@ -344,27 +324,16 @@ def sources_of(context: Any, unit: str | UnitFunction | None = None) -> Sources:
     return Sources(text, spans, CHOSEN if callable(kind) else kind)
 
 
-def last_question(context: Any) -> str:
-    """Return the last turn of a chat, where it is of the user: the question. Empty for other contexts.
-
-    Example:
-        >>> last_question([{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Who is there?"}])
-        'Who is there?'
-    """
-    turns = [part for part in context if isinstance(part, Mapping) and part.get("role") != "system"]
-    return str(turns[-1]["content"]) if turns and turns[-1].get("role") == "user" else ""
-
-
 def _chat(turns: tuple[tuple[str, str], ...]) -> Sources:
     """Return the turns of a chat; its system messages stay in their places."""
     before = np.cumsum([turn[0] != "system" for turn in turns]).tolist()
     system = tuple((n, turn) for n, turn in zip(before, turns, strict=True) if turn[0] == "system")
-    others = tuple(turn for turn in turns if turn[0] != "system")
-    others = others[:-1] if others and others[-1][0] == "user" else others  # the question
+    others = [turn for turn in turns if turn[0] != "system"]
+    question = others.pop()[1] if others and others[-1][0] == "user" else ""
     if not others:
         raise InputError("a chat must have at least one turn before the question, besides system messages")
     text, spans = _joined([f"{role}: {content}" for role, content in others])
-    return Sources(text, spans, "turn", others, system)
+    return Sources(text, spans, "turn", tuple(others), system, question)
 
 
 def _joined(parts: list[str]) -> tuple[str, Any]:
@@ -400,8 +369,5 @@ def _selected(model: Continuation, part: int | str | None, span: tuple[int, int]
             listed = ", ".join(map(repr, list(model.parts)[:8]))
             raise InputError(f"part must be one of {listed}; got {part!r}; span= takes characters of the answer")
         return name
-    try:
-        start, stop = (index(end) for end in span)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"span must be two whole numbers, first character and the one after the last; got {span!r}") from error
+    start, stop = (whole_number("span", end, 0) for end in span)
     return model.select(start, stop, f"characters {start} to {stop}")

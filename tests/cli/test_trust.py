@@ -90,8 +90,8 @@ def test_the_code_of_a_folder_runs_only_where_the_user_allows_it(run, tmp_path, 
     for command in (*open_to_it, *never):
         code, _, error = run(*command, given="y\n" * 20)
         assert code == 1, command
-        assert "wants to run code of its own ('own_code.py')" in error.splitlines()[-1]
-        assert "allow it with --trust-remote-code in explain, compare and context; serve and corpus never" in error
+        assert "wants to run Python code of its own" in error.splitlines()[-1]
+        assert "allow it with --trust-remote-code (trust_remote_code=True) in explain, compare and context; serve and" in error
         assert not any(marker.exists() for marker in markers), command
     for command in never:
         assert run(*command, "--trust-remote-code")[0] == 2
@@ -146,10 +146,10 @@ def test_functions_and_estimators_of_ones_own_modules_are_explained(run, tmp_pat
         (["broken:f", *output], 1, "importing 'broken' failed: ZeroDivisionError: division by zero"),
         (["leaves:f", *output], 1, "importing 'leaves' failed: SystemExit: 3"),
         (["needs:f", *output], 1, "importing 'needs' failed: ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
-        (["mine:shouts"], 1, "a callable needs --output, what it returns"),
+        (["mine:shouts"], 1, "a callable needs output=, what it returns"),
         (["mine:shouts", "--output", "nothing"], 2, "--output"),
         (["mine:shouts", *output, "--template", "{text}"], 2, "--template is for a language model"),
-        (["mine:shouts", *output, "--trust-remote-code"], 1, "--trust-remote-code is for bundled and saved classifiers"),
+        (["mine:shouts", *output, "--trust-remote-code"], 1, "trust_remote_code= is for bundled and saved classifiers"),
         (["folder", *output], 2, "--output says what a Python function returns"),
     ):
         found, _, error = run("explain", "Stop!", "--model", *options)

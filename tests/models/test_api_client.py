@@ -223,10 +223,9 @@ def test_a_server_without_completions_is_asked_by_chat():
     with Served(answer) as server:
         found = model(server)
         assert scores(found, ["good", "bad good"]) == pytest.approx([odds("good"), odds("bad good")])
-        assert str(found.capabilities) == (
-            "5 log-probabilities per token of chat; equal requests get equal answers (7 requests to find out)"
-        )
-        assert found.capabilities.limit == "max_completion_tokens"
+        way = found.capabilities
+        assert (way.chat, way.sampled, way.size, way.requests, way.noise) == (True, False, 5, 7, 0.0)
+        assert way.limit == "max_completion_tokens"
         found.close()
 
 

@@ -75,16 +75,17 @@ def expected(prompted, reading, keep):
 )
 def test_answers_equal_plain_passes_for_every_architecture(name, settings):
     labels = {"a": [" negative", "a"], "b": [" positive film", " positive"], "c": " positive film with"}
-    for reuse in (True, False):
-        prompted = made(name, labels, settings=settings, reuse=reuse)
+    for packs in (None, False):
+        prompted = made(name, labels, settings=settings)
+        prompted.lm.packs = packs
         reading = prompted.read(TEXT, "cut", None)
         keep = subsets(len(reading.names), 20)
         (answers,) = Engine(prompted)([Queries(reading, keep)])
         np.testing.assert_allclose(answers.outputs[::7], expected(prompted, reading, keep[::7]), atol=1e-4)
         # the positions of bloom follow from the mask, mamba has no attention, and 7 tokens are less than a prompt
-        packed = reuse and name not in ("bloom", "mamba") and settings.get("sliding_window") != 7
-        assert (prompted.reuse.share < 0.7) is packed
-        assert packed or prompted.reuse.share >= 1.0
+        packed = packs is None and name not in ("bloom", "mamba") and settings.get("sliding_window") != 7
+        share = prompted.lm.computed / prompted.asked
+        assert share < 0.7 if packed else share >= 1.0
 
 
 def test_tokens_are_counted_as_they_go_through_the_network_and_texts_share_batches():
@@ -100,9 +101,8 @@ def test_tokens_are_counted_as_they_go_through_the_network_and_texts_share_batch
     engine = Engine(prompted)
     answers = engine([Queries(reading, keep) for reading, keep in zip(readings, keeps, strict=True)])
     hook.remove()
-    assert prompted.reuse.computed == sum(computed)
-    assert prompted.reuse.asked == engine.cost.tokens
-    assert prompted.reuse.share == sum(computed) / engine.cost.tokens < 0.5
+    assert prompted.asked == engine.cost.tokens
+    assert prompted.lm.computed == sum(computed) < 0.5 * engine.cost.tokens
     for reading, keep, answer in zip(readings, keeps, answers, strict=True):
         np.testing.assert_allclose(answer.outputs[::7], expected(prompted, reading, keep[::7]), atol=1e-4)
 
@@ -136,15 +136,12 @@ def test_a_token_across_the_border_belongs_to_the_text_where_the_template_has_on
     assert words.decode(reading.before[0]) == "Review:"
 
 
-@cases(
-    ("kind", "bos", "begins"), [("gpt2", None, False), ("gpt2", True, True), ("llama", None, True), ("llama", False, False),
-                                ("chat", None, True), ("chat", False, False)]
-)  # fmt: skip
-def test_the_bos_token_is_there_once_where_tokenizer_or_chat_template_want_it(kind, bos, begins):
-    words = tokenizer(kind)
-    for template in (TEMPLATE, words.bos_token + TEMPLATE):
-        ids = made("llama", kind=kind, bos=bos, template=template).read("x", "cut", None).before[0].tolist()
-        assert ids.count(words.bos_token_id) == int(begins or template != TEMPLATE)
+def test_the_bos_token_is_there_once_where_tokenizer_or_chat_template_want_it():
+    for kind, begins in (("gpt2", False), ("llama", True), ("chat", True)):
+        words = tokenizer(kind)
+        for template in (TEMPLATE, words.bos_token + TEMPLATE):
+            ids = made("llama", kind=kind, template=template).read("x", "cut", None).before[0].tolist()
+            assert ids.count(words.bos_token_id) == int(begins or template != TEMPLATE)
 
 
 def test_chats_are_formatted_by_the_tokenizer_as_it_is_now():
@@ -189,10 +186,10 @@ def test_templates_that_cannot_be_used_are_refused_in_one_line():
         with pytest.raises(InputError, match=message) as refusal:
             Prompted(network, words, template, labels)
         assert "\n" not in str(refusal.value)
-    for name, wrong in {"lead": 3, "max_length": "x", "chat_options": [1]}.items():
+    for name, wrong in {"max_length": "x", "chat_options": [1]}.items():
         with pytest.raises(InputError, match=f"{name} must be"):
             Prompted(network, words, TEMPLATE, LABELS, **{name: wrong})
-    with pytest.raises(InputError, match="AutoModelForCausalLM"):
+    with pytest.raises(InputError, match="causal language model"):
         Prompted("a path", words, TEMPLATE, LABELS)
     with pytest.raises(InputError, match="needs its tokenizer"):
         Prompted(network, None, TEMPLATE, LABELS)

@@ -57,13 +57,14 @@ def made(name="llama"):
     return quantised(language_model(name, len(words))), words
 
 
-def test_a_prompted_model_keeps_its_integers_and_answers_as_without_reuse():
+def test_a_prompted_model_keeps_its_integers_and_answers_as_without_packs():
     network, words = made()
     before = stored(network)
-    scores = [
-        Explainer(Prompted(network, words, TEMPLATE, LABELS, reuse=reuse), progress=False, queries=50)(TEXT).score
-        for reuse in (True, False)
-    ]
+    scores = []
+    for packs in (None, False):
+        prompted = Prompted(network, words, TEMPLATE, LABELS)
+        prompted.lm.packs = packs
+        scores.append(Explainer(prompted, progress=False, queries=50)(TEXT).score)
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)
     plain = Explainer(Prompted(language_model("llama", len(words)), words, TEMPLATE, LABELS), progress=False, queries=50)(TEXT)
     assert 0.0 < abs(scores[0] - plain.score) < 0.1

@@ -22,7 +22,7 @@ from slalom.models.sklearn import scikit_learn
 
 if TYPE_CHECKING:
     from slalom.models.api import AnswerServer, Api
-    from slalom.models.prompted import Prompted, Reuse
+    from slalom.models.prompted import Prompted
 
 __all__ = [
     "EMBEDDED",
@@ -49,7 +49,6 @@ __all__ = [
     "QueryCost",
     "Reading",
     "Report",
-    "Reuse",
     "StringReading",
     "Target",
     "Template",
@@ -64,7 +63,7 @@ __all__ = [
     "scikit_learn",
 ]
 
-_LAZY = {"AnswerServer": "api", "Api": "api", "Prompted": "prompted", "Reuse": "prompted"}  # and their modules
+_LAZY = {"AnswerServer": "api", "Api": "api", "Prompted": "prompted"}  # and their modules
 _EXTRAS = {"api": "api", "prompted": "hf"}
 
 

@@ -18,8 +18,7 @@ from slalom.core.checks import Floats
 from slalom.models.base import Model, Reading
 from slalom.models.encoder import Encoder, Singles
 from slalom.models.head import Head
-from slalom.models.huggingface.reading import TokenReading
-from slalom.models.readable import readable
+from slalom.models.huggingface.reading import TokenReading, readable
 from slalom.threads import one_blas_thread, threads_here
 
 _BATCH_TOKENS = 4096  # what stays in the caches of a core

@@ -58,7 +58,6 @@ class StringReading(Reading):
         return [InputGroup(np.arange(len(keep)), 1, lambda: (texts, keys))]
 
     def _joined(self, numbers: list[int]) -> str:
-        """Return the pieces with these numbers as one string."""
         parts: list[str] = []
         for before, i in pairwise([-1, *numbers]):
             piece = self.pieces[i]
@@ -77,14 +76,10 @@ class Function(Model):
         output: What it returns: "logits", "probabilities", "log_odds" or "scores".
         labels: Names of the classes, as `label_names` takes them. Default: their numbers.
         batch_size: Strings per call. Default: 256.
-        empty: Whether the callable accepts an empty string. Default: it is tried.
         independent: Whether the columns are independent labels instead of exclusive classes.
         name: What to call the model. Default: the callable's name.
         fingerprint: Returns a string that changes whenever the answers may. It is called only where a cache needs it.
         decide: Returns the decisions about whole texts. Default: they follow from the outputs.
-
-    Raises:
-        ModelError: The callable fails on a short text, or returns something else than `output` says.
 
     Example:
         >>> model = Function(lambda texts: [text.count("!") - 1.0 for text in texts], "log_odds")
@@ -100,7 +95,6 @@ class Function(Model):
         output: Output,
         labels: Iterable[object] | Mapping[Any, object] | None = None,
         batch_size: int | None = None,
-        empty: bool | None = None,
         independent: bool = False,
         name: str | None = None,
         fingerprint: Callable[[], str | None] | None = None,
@@ -115,7 +109,7 @@ class Function(Model):
         self.fingerprint, self.decide = fingerprint, decide
         self.head = Head("classes", ("0", "1"))  # until the first answer shows the number of columns
         n = self.collect(self.submit(["a"])).shape[1]
-        self.empty = self._takes_empty() if empty is None else empty
+        self.empty = self._takes_empty()
         names = None if labels is None else label_names(labels)
         expected = n if n > 1 else 2 if output != "scores" or len(names or ()) == 2 else 1
         if names is None:
@@ -127,15 +121,13 @@ class Function(Model):
         self.head = Head("labels" if independent else "score" if n == 1 else "classes", names, output != "scores")
 
     def _takes_empty(self) -> bool:
-        """Return whether an empty string gets an answer."""
         try:
             return bool(np.isfinite(self.collect(self.submit([""]))).all())
         except ModelError:
             return False
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> StringReading:
-        if spans is None:
-            raise InputError("a model that reads strings needs the spans of the units")
+        assert spans is not None  # it reads strings
         return StringReading(text, spans, self.empty)
 
     def identity(self) -> str | None:

@@ -83,9 +83,6 @@ class Continuation(Model):
 
     Args:
         guess: Whether to ask nothing, for an estimate: a token of the answer then has four characters.
-
-    Raises:
-        InputError: The answer is empty.
     """
 
     def __init__(

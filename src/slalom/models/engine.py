@@ -161,11 +161,9 @@ class Engine:
         return Estimate(n, read, written, cost, len(seen) - n, about=not self.model.tokenized)
 
     def _tokens_of(self, one: Any, length: int) -> tuple[int, int]:
-        """Return the tokens that are read and written for one input."""
         return (length, 0) if self.model.tokenized else self.model.tokens_of(one)
 
     def _cost(self, batch: Batch) -> float:
-        """Return the estimated cost of a batch; 0 without prices."""
         prices = self.spending.prices
         return sum(prices.cost(*self._tokens_of(one, batch.length)) for one in batch.inputs) if prices else 0.0
 
@@ -331,11 +329,7 @@ class Engine:
         queue.extendleft(reversed([part for part in batch.split(len(batch.slots) // 2) if len(part.slots)]))
 
     def identify(self) -> str | None:
-        """Return a string that identifies the model as it is now, and its settings; None where nothing does.
-
-        Raises:
-            InputError: A cache file needs the identity of the model, and it cannot be computed.
-        """
+        """Return a string that identifies the model as it is now, and its settings; None where nothing does."""
         head, identity, needed = self.model.head, None, self._file is not None and self._identity is None
         if needed or not self.model.costly_identity:
             try:

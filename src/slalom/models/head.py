@@ -61,9 +61,6 @@ class Head:
         Args:
             target: A class, by its index or label. Default: class 1 of two classes, else that with the highest output.
             outputs: Outputs for the text, (n_outputs,); they matter only for the default.
-
-        Raises:
-            InputError: There is no such class.
         """
         if target is None:
             return 1 if len(self.labels) == 2 and self.kind != "labels" else int(np.argmax(outputs))
@@ -150,9 +147,6 @@ def label_names(labels: Iterable[object] | Mapping[Any, object]) -> tuple[str, .
         labels: A list, tuple or array of labels, or a mapping from column to label, such as ``id2label`` of a Hugging Face
             model.
 
-    Raises:
-        InputError: The order of the labels is not known.
-
     Example:
         >>> label_names({1: "pos", 0: "neg"}), label_names([-1, 1])
         (('neg', 'pos'), ('-1', '1'))
@@ -183,9 +177,6 @@ def class_index(labels: Sequence[str], target: object, also: str = "") -> int:
         target: The class.
         also: Further choices, for the error message.
 
-    Raises:
-        InputError: There is no such class.
-
     Example:
         >>> class_index(("-1", "1"), 1), class_index(("neg", "pos"), 1)
         (1, 1)
@@ -211,7 +202,6 @@ def _choices(labels: Sequence[str], also: str) -> str:
 
 
 def _numbers(labels: Sequence[str]) -> list[float] | None:
-    """Return labels as numbers; None where one is not a number."""
     try:
         return [float(label) for label in labels]
     except ValueError:

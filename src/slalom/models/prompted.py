@@ -35,18 +35,6 @@ _MARKER = "TEXTGOESHERE"
 _PASSES = 4  # a batch of the engine has the tokens of as many passes, those of the template not counted
 
 
-class Reuse(NamedTuple):
-    """Tokens of all prompts that were asked, and those that were computed (labels of several tokens and padding included)."""
-
-    asked: int
-    computed: int
-
-    @property
-    def share(self) -> float:
-        """Tokens computed over tokens asked; 1 before the first query."""
-        return self.computed / self.asked if self.asked else 1.0
-
-
 class _Prompt(NamedTuple):
     """A prompt as a string, where the text is in it, and how many characters of the text were left out before that place."""
 
@@ -72,16 +60,13 @@ class Prompted(TorchModel):
         spellings: Whether to add each label without its lead and with a capital letter; probabilities of spellings are added.
         lead: What comes before a label in the continuation. Default: a space after a string or words of the assistant that
             end without one, nothing after white space and where the answer begins a turn.
-        bos: Whether the prompt begins with the tokenizer's bos token. Default: where the tokenizer adds it, or its chat
-            template does; in a chat, where the chat template does.
-        reuse: Whether beginnings that prompts share are computed once. Where the model does not support it, they are not.
         name: What to call the model. Default: the name of its class.
         max_length: Tokens per prompt at most. Default: the tokenizer's `model_max_length`. The model's own limit always holds.
         chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
 
-    Raises:
-        InputError: An argument is wrong, or the template leaves no room for a text.
-        ModelError: The model does not answer a short prompt with logits.
+    Attributes:
+        lm: The language model, which counts the tokens that it computes (`lm.computed`).
+        asked: Tokens of all prompts that were asked so far.
 
     Example:
         >>> from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
@@ -106,26 +91,17 @@ class Prompted(TorchModel):
         *,
         spellings: bool = False,
         lead: str | None = None,
-        bos: bool | None = None,
-        reuse: bool = True,
         name: str | None = None,
         max_length: int | None = None,
         chat_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if not isinstance(model, torch.nn.Module):
-            raise InputError(
-                f"a prompted model must be a causal language model of transformers; got {type(model).__name__}"
-                " (load it with AutoModelForCausalLM.from_pretrained)"
-            )
-        if lead is not None and not isinstance(lead, str):
-            raise InputError(f"lead must be a string; got {type(lead).__name__}")
+        self.lm = LocalLanguageModel(model, tokenizer, chat_options)
         if max_length is not None:
             max_length = whole_number("max_length", max_length, 1)
         super().__init__(model, tokenizer, name, max_length)
-        self.template, self._bos = Template(template), bos
+        self.template = Template(template)
         self.labels = label_set(labels, self.template.lead if lead is None else lead, spellings)
-        self.lm = LocalLanguageModel(model, tokenizer, chat_options)
-        self._asked, self._reuses, self._template_tokens = 0, reuse, 0
+        self.asked = self._template_tokens = 0
         self.continuations = Continuations(self.labels, self._paths())
         self.head = Head("classes", self.labels.names)
         reading = self.read(_PROBE, "cut", None)
@@ -133,23 +109,14 @@ class Prompted(TorchModel):
         with self.session():
             self.collect(self.submit(group.build()[0]))  # fails here where the model cannot answer
         self._template_tokens = reading.before.shape[1]
-        self._asked = self.lm.computed = 0
-
-    @property
-    def reuse(self) -> Reuse:
-        """How many tokens were asked, and how many of them were computed, so far."""
-        return Reuse(self._asked, self.lm.computed)
+        self.asked = self.lm.computed = 0
 
     # Reading
 
     @cached_property
     def _begins_with_bos(self) -> bool:
-        """Whether a prompt begins with the bos token, if its string does not already."""
+        """Whether a bos token is put before a prompt; that of a chat has one where its chat template wants it."""
         token = self.tokenizer.bos_token_id
-        if self._bos is not None:
-            if self._bos and token is None:
-                raise InputError("bos=True needs a tokenizer with a bos token; set tokenizer.bos_token, or leave bos out")
-            return self._bos
         if token is None or self.template.is_chat:
             return False
         if token in self.tokenizer("a")["input_ids"][:1] or getattr(self.tokenizer, "add_bos_token", False):
@@ -158,7 +125,6 @@ class Prompted(TorchModel):
         return "bos_token" in str(chat if isinstance(chat, str) else chat or "")
 
     def _prompt(self, text: str) -> _Prompt:
-        """Return the prompt of a text."""
         content = self.template.content
         if isinstance(content, str):
             start = content.index(PLACE)
@@ -175,7 +141,6 @@ class Prompted(TorchModel):
         return _Prompt(string, len(before), len(before) + len(middle), text.index(middle) if middle in text else 0)
 
     def _rendered(self, text: str) -> str:
-        """Return the chat with a text in its place, as the tokenizer formats it."""
         messages: Any = self.template.fill(text)
         return self.lm.chat(messages)
 
@@ -237,11 +202,10 @@ class Prompted(TorchModel):
             return to_host(self._outputs(ids, (ids != PADDING).sum(axis=1)))
 
     def _outputs(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> torch.Tensor:
-        """Return log p(label | prompt), (rows, labels), on the device."""
-        self._asked += int(lengths.sum())
+        self.asked += int(lengths.sum())
         prompts = [row[:n] for row, n in zip(ids.tolist(), lengths.tolist(), strict=True) for _ in self.continuations.paths]
         paths = self.continuations.paths * len(ids)
-        logs = self.lm.token_log_probs(prompts, paths, self.batch_tokens, self._reuses)
+        logs = self.lm.token_log_probs(prompts, paths, self.batch_tokens)
         return self.continuations.log_probabilities(logs.view(len(ids), -1))
 
 

@@ -24,9 +24,6 @@ class PromptTemplate(ABC):
 
     Args:
         content: A string, or chat messages ``[{"role": "user", "content": "Review: {text}"}]``.
-
-    Raises:
-        InputError: The place is missing or occurs twice, or a message is malformed.
     """
 
     place: ClassVar[str]

@@ -160,7 +160,6 @@ def _vocabulary(estimator: Any) -> list[str]:
 
 
 def _parts(estimator: Any) -> list[Any]:
-    """Return an estimator and everything that it consists of."""
     params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
     fitted = [getattr(estimator, name) for name in ("best_estimator_", "estimator_") if hasattr(estimator, name)]
     return [estimator, *params.values(), *(part for model in fitted for part in _parts(model))]
@@ -196,7 +195,6 @@ def _fingerprint(estimator: Any) -> str:
 
 
 def _call(name: str, function: Callable[[list[str]], Any], texts: list[str]) -> Any:
-    """Call a function of an estimator; ModelError where it does not take strings."""
     try:
         return function(texts)
     except SlalomError:

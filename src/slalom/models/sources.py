@@ -35,6 +35,7 @@ class Sources:
         kind: What they are: "sentence", "paragraph", "document" or "turn".
         turns: The chat messages of the parts (n,), for turns; empty for the others.
         system: Chat messages that stay, each after a number of turns; the question counts as the last turn.
+        question: The last turn of a chat, where it is of the user.
     """
 
     text: str
@@ -42,6 +43,7 @@ class Sources:
     kind: str
     turns: tuple[tuple[str, str], ...] = ()
     system: tuple[tuple[int, tuple[str, str]], ...] = ()
+    question: str = ""
 
 
 @final

@@ -154,7 +154,6 @@ def _advice(error: Exception) -> str:
 
 
 def _packed(key: bytes, outputs: Floats) -> bytes:
-    """Return an answer as it is written."""
     content = outputs.tobytes()
     return content + crc32(key + content).to_bytes(4, "little")
 

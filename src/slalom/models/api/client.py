@@ -69,8 +69,6 @@ class Refused(ModelError):
 
 @dataclass
 class _Counts:
-    """What was asked, over all connections of a client."""
-
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -122,8 +120,6 @@ class _Transport(openai.DefaultAsyncHttpxClient):
 
 
 class _Connection(NamedTuple):
-    """The connections to a server, of one process."""
-
     pid: int
     openai: openai.AsyncOpenAI
     slots: asyncio.Semaphore
@@ -141,9 +137,6 @@ class Client:
         concurrency: Largest number of requests in flight.
         timeout: Seconds for one attempt, from the connection to the last byte.
         attempts: Attempts per request.
-
-    Raises:
-        InputError: An argument is wrong.
     """
 
     def __init__(
@@ -170,9 +163,6 @@ class Client:
         self._counts = _Counts()
         self._connection: _Connection | None = None
 
-    def __repr__(self) -> str:
-        return f"Client({self.base_url!r})"
-
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_connection": None}
 
@@ -196,7 +186,6 @@ class Client:
         self.answering = self.replaced or self.answering
 
     def close(self) -> None:
-        """Close the connections; a later request opens them again."""
         connection, self._connection = self._connection, None
         _close(connection)
 
@@ -234,7 +223,6 @@ class Client:
         return answer
 
     def _error(self, failure: openai.APIStatusError | openai.APIConnectionError) -> ModelError:
-        """Return what a failure means."""
         times = 1 + int(failure.request.headers.get(_RETRIES, 0))
         again = f" ({times} times); check that the server runs, or set timeout= and attempts= in Python"
         if isinstance(failure, openai.APIStatusError):

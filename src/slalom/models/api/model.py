@@ -58,10 +58,6 @@ class Api(Model):
         timeout: Seconds for one attempt.
         attempts: Attempts per request.
 
-    Raises:
-        InputError: An argument is wrong.
-        MissingExtra: The package openai is not installed.
-
     Example:
         >>> model = Api("smollm2", "Review: {text}\\nSentiment:", ["negative", "positive"], "http://localhost:8080/v1")
         >>> model
@@ -111,11 +107,7 @@ class Api(Model):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the server can do; it is asked where that is not known yet.
-
-        Raises:
-            ModelError: The server cannot be asked.
-        """
+        """What the server can do; it is asked where that is not known yet."""
         if self._capabilities is None:
             capabilities: Capabilities = self.client.run(self._probe.find(self.mode)).result()
             self._capabilities = capabilities
@@ -146,8 +138,7 @@ class Api(Model):
         self.client.close()
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> StringReading:
-        if spans is None:
-            raise InputError("a model that reads strings needs the spans of the units")
+        assert spans is not None  # it reads strings
         return StringReading(text, spans, empty=True)
 
     @property

@@ -62,16 +62,8 @@ class Capabilities:
     first_tokens: Mapping[str, str] = field(default_factory=dict)
     requests: int = 0
 
-    def __str__(self) -> str:
-        where, tried = "chat" if self.chat else "completions", f" ({self.requests} requests to find out)"
-        if self.sampled:
-            return f"samples of {where}, {self.size} per request{tried}"
-        same = "different" if self.noise else "equal"
-        return f"{self.size} log-probabilities per token of {where}; equal requests get {same} answers{tried}"
-
     @property
     def path(self) -> str:
-        """The route of the server."""
         return "chat/completions" if self.chat else "completions"
 
     def request(self, model: str, prompt: str | list[dict[str, str]]) -> dict[str, Any]:
@@ -121,11 +113,7 @@ class Probe:
                             yield Capabilities(sampled, chat, size, self.tokens if sampled else _DEPTH, limit)
 
     async def find(self, mode: str) -> Capabilities:
-        """Return the first way that works.
-
-        Raises:
-            ModelError: None does.
-        """
+        """Return the first way that works."""
         before, problems, refused = self.client.usage.requests, dict[str, str](), None
         useless = set[tuple[bool, bool]]()  # kinds and endpoints
         for way in self.ways(mode):

@@ -41,10 +41,6 @@ class AnswerServer(LanguageModel):
         concurrency: Largest number of requests in flight.
         timeout: Seconds for one attempt.
 
-    Raises:
-        InputError: An argument is wrong.
-        MissingExtra: The package openai is not installed.
-
     Example:
         >>> server = AnswerServer("qwen", "http://localhost:8000/v1")  # doctest: +SKIP
         >>> e = slalom.context(server, context=["Ada lives in Graz."], question="Where is Ada?")  # doctest: +SKIP
@@ -105,11 +101,7 @@ class AnswerServer(LanguageModel):
 
     @property
     def mode(self) -> Literal["echo", "grammar"]:
-        """How the server gives log probabilities of given words; found out by the first call.
-
-        Raises:
-            ModelError: It gives none.
-        """
+        """How the server gives log probabilities of given words; found out by the first call."""
         prompt, words = _PROBE
         modes: tuple[Literal["echo", "grammar"], ...] = ("echo", "grammar")
         for mode in modes if self._mode is None else ():

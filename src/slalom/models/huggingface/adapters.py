@@ -100,7 +100,6 @@ class TorchAdapter(Adapter):
 
 
 def _in_torch(model: Any, options: ModelOptions) -> Model:
-    """Load a saved classifier and its tokenizer, or the bundled one."""
     with require("the classifier that ships with slalom" if model is None else "a model path", "hf"):
         from slalom.models.huggingface.model import HuggingFace  # noqa: PLC0415
         from slalom.models.huggingface.saved import load_classifier  # noqa: PLC0415

@@ -22,10 +22,10 @@ from slalom.errors import InputError, ModelError, one_line
 from slalom.models.continuation import LanguageModel
 from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.module import evaluating, memory_errors, to_device, tokens_that_fit
+from slalom.models.huggingface.reading import readable
 from slalom.models.huggingface.saved import positions, quietly
 from slalom.models.huggingface.trees import common, packed, visible
 from slalom.models.huggingface.wrappers import arguments, ids_by_keyword, unwrapped
-from slalom.models.readable import readable
 from slalom.models.sources import Prompt
 
 _LOGITS = 2**27  # numbers of float32 that are held at once
@@ -65,9 +65,7 @@ class LocalLanguageModel(LanguageModel):
 
     Attributes:
         computed: Number of tokens that went through the network so far, padding included.
-
-    Raises:
-        InputError: It is no language model, or there is no tokenizer.
+        packs: Whether sequences are packed; None: where that answers as plain passes do, which is not known yet.
     """
 
     def __init__(self, model: Any, tokenizer: Any, chat_options: Mapping[str, Any] | None = None) -> None:
@@ -83,16 +81,14 @@ class LocalLanguageModel(LanguageModel):
         self.base, self.computed = unwrapped(model), 0
         self.chats = bool(getattr(tokenizer, "chat_template", None))
         self.name = Path(str(getattr(self._config, "_name_or_path", "") or type(model).__name__)).name
-        self._packs: bool | None = None  # whether packs answer as plain passes; not known yet
+        self.packs: bool | None = None
 
     @property
     def _config(self) -> Any:
-        """The part of the configuration that is about text, where there is one."""
         return self.base.config.get_text_config() if isinstance(self.base, PreTrainedModel) else None
 
     @property
     def device(self) -> torch.device:
-        """The device of the weights."""
         return torch.device(next(self.model.parameters()).device)
 
     # Text and tokens
@@ -179,11 +175,7 @@ class LocalLanguageModel(LanguageModel):
     # Log-probabilities
 
     def token_log_probs(
-        self,
-        prompts: Sequence[Sequence[int]],
-        continuations: Sequence[Sequence[int]],
-        batch_tokens: int,
-        packs: bool = True,
+        self, prompts: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]], batch_tokens: int
     ) -> torch.Tensor:
         """Return the log-probabilities of the tokens of all continuations, one after another, on the device.
 
@@ -193,13 +185,12 @@ class LocalLanguageModel(LanguageModel):
             prompts: The prompts, of at least one token.
             continuations: A continuation of each.
             batch_tokens: Tokens per pass, at most.
-            packs: Whether common beginnings are computed once, where the model can.
         """
         pairs = [(list(p), list(c)) for p, c in zip(prompts, continuations, strict=True)]
         longest = max((len(p) + len(c) for p, c in pairs), default=0)
-        if packs and self._packs is None and longest > 1:
-            self._packs = self._packs_agree(max(pairs, key=lambda pair: len(pair[0])))
-        if not packs or not self._packs or (self._window is not None and longest > self._window):
+        if self.packs is None and longest > 1:
+            self.packs = self._packs_agree(max(pairs, key=lambda pair: len(pair[0])))
+        if not self.packs or (self._window is not None and longest > self._window):
             return self._logs(pairs, batch_tokens, 0)
         pack_tokens = min(_PACK, batch_tokens)  # padding costs, and a CPU gains nothing from several packs in a pass
         return self._logs(pairs, batch_tokens if self.device.type == "cuda" else pack_tokens, pack_tokens)
@@ -270,7 +261,6 @@ class LocalLanguageModel(LanguageModel):
             yield batch
 
     def _tensor(self, rows: list[list[int]], filler: int = 0) -> torch.Tensor:
-        """Return rows, padded on the right, on the device."""
         table = np.full((len(rows), max(map(len, rows))), filler, dtype=np.int64)
         for row, numbers in zip(table, rows, strict=True):
             row[: len(numbers)] = numbers

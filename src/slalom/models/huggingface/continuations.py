@@ -26,9 +26,6 @@ class Continuations:
     Args:
         labels: The labels.
         paths: The tokens of their continuations, by continuation.
-
-    Raises:
-        InputError: Continuations of two labels have the same tokens.
     """
 
     def __init__(self, labels: LabelSet, paths: dict[str, Path]) -> None:

@@ -47,10 +47,6 @@ class HuggingFace(TorchModel):
             own limit always holds.
         activation: What turns logits into probabilities; "none" where the logits represent none. Default: what transformers'
             text-classification pipeline chooses by the model's configuration.
-
-    Raises:
-        InputError: An argument is wrong, or the weights are not loaded.
-        ModelError: The model does not answer a short text with logits.
     """
 
     loader = "AutoModelForSequenceClassification"
@@ -73,13 +69,10 @@ class HuggingFace(TorchModel):
         self._masks = self._lends_cache = False  # how padded batches are computed
         self.head = self._head(activation)
 
-    def in_place(self, replacement: int | None = None) -> "HuggingFace":
-        """Return the same classifier, but tokens are replaced by another one (default: the unknown token), not removed."""
-        chosen = self.tokenizer.unk_token_id if replacement is None else replacement
-        if chosen is None or not 0 <= int(chosen) < len(self.tokenizer):
-            raise InputError(f"replacement must be a token id below {len(self.tokenizer)}; got {chosen!r}")
+    def in_place(self) -> "HuggingFace":
+        """Return the same classifier, but tokens are replaced by the unknown token, not removed."""
         other = copy.copy(self)
-        other.replacement, other.variant = int(chosen), f"token {chosen} in place"
+        other.replacement, other.variant = int(self.tokenizer.unk_token_id), "unknown tokens in place"
         return other
 
     def _head(self, activation: Activation | None) -> Head:
@@ -114,7 +107,6 @@ class HuggingFace(TorchModel):
         return logits
 
     def _probe(self) -> tuple[TokenReading, NDArray[np.int32]]:
-        """Return a short text as it is read, and the input."""
         reading = self.read(self.probe_text, "cut", None)
         return reading, reading.groups(np.ones((1, len(reading.names)), dtype=bool))[0].build()[0]
 
@@ -134,7 +126,6 @@ class HuggingFace(TorchModel):
 
     @cached_property
     def _arguments(self) -> dict[str, inspect.Parameter]:
-        """The arguments of the forward pass."""
         return arguments(self.model)
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:

@@ -18,10 +18,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from slalom.errors import InputError, ModelError, SlalomError
 from slalom.models.base import Model
-from slalom.models.huggingface.reading import TokenReading, aligned_spans
+from slalom.models.huggingface.reading import TokenReading, aligned_spans, readable
 from slalom.models.huggingface.saved import check_vocabulary, positions
 from slalom.models.huggingface.wrappers import unwrapped
-from slalom.models.readable import readable
 
 _CPU_TOKENS = 4096  # per batch: what stays in the caches of a few cores
 _GPU_TOKENS = 262_144  # per batch, at most
@@ -69,9 +68,6 @@ class TorchModel(Model):
     Attributes:
         base: The model inside of wrappers.
         batch_tokens: Tokens per batch.
-
-    Raises:
-        InputError: There is no tokenizer, or the weights are not loaded.
     """
 
     tokenized = True
@@ -98,17 +94,14 @@ class TorchModel(Model):
 
     @property
     def _config(self) -> Any:
-        """The transformers configuration, where there is one."""
         return self.base.config if isinstance(self.base, PreTrainedModel) else None
 
     @property
     def _text_config(self) -> Any:
-        """The part of the configuration that is about text, where there is one."""
         return None if self._config is None else self._config.get_text_config()
 
     @cached_property
     def device(self) -> torch.device:
-        """The device of the weights."""
         return next((p.device for p in self.model.parameters()), torch.device("cpu"))
 
     @property

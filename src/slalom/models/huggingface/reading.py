@@ -6,7 +6,8 @@
 Special tokens are in every input; the tokens between them are the atoms.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, final
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.errors import count
+from slalom.errors import InputError, count
 from slalom.models.base import InputGroup, Reading
 
 if TYPE_CHECKING:  # the bundled classifier reads tokens without transformers
@@ -117,6 +118,15 @@ class TokenReading(Reading):
         inputs = np.ascontiguousarray(np.concatenate([parts[0], body, parts[1]], axis=2), dtype=np.int32)
         planes = bytes([inputs.shape[1]])
         return inputs, [blake2b(row, digest_size=16, salt=planes).digest() for row in inputs]
+
+
+@contextmanager
+def readable(text: str, what: str = "a text") -> Iterator[None]:
+    """Say what is wrong where a tokenizer refuses a text: half of a surrogate pair is no character."""
+    try:
+        yield
+    except (TypeError, UnicodeError) as error:
+        raise InputError(f"the tokenizer cannot read {text[:40]!r}; {what} must be valid Unicode") from error
 
 
 def aligned_spans(text: str, ids: list[int], tokenizer: "PreTrainedTokenizerBase") -> list[tuple[int, int]]:

@@ -1,8 +1,7 @@
 """Classifiers and language models saved by transformers: a folder, or a name on the hub; language models also as GGUF files."""
 
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,19 @@ _FEW = 1000  # entries of a vocabulary that may have no word
 _POSITIONS = ("position_embeddings", "wpe", "embed_positions")
 
 
-def load_classifier(
-    path: str, device: str | None = None, trust_remote_code: bool = False, new_head: bool = False, **options: Any
-) -> tuple[Any, Any]:
-    """Load a sequence classifier in float32, and its tokenizer; with a new head its own may be missing."""
+def load_classifier(path: str, device: str | None = None, trust_remote_code: bool = False) -> tuple[Any, Any]:
+    """Load a sequence classifier in float32, and its tokenizer."""
     if Path(path).is_file():
         raise InputError(
             f"a saved classifier is a folder; {path!r} is a file (a pickled scikit-learn model is for slalom explain and"
             " compare; in Python load it, and pass the object)"
         )
     model, tokenizer, missing = _load(
-        AutoModelForSequenceClassification, "sequence classifier", path, path, trust_remote_code, dtype=torch.float32, **options
+        AutoModelForSequenceClassification, "sequence classifier", path, path, trust_remote_code, dtype=torch.float32
     )
     with quietly():
-        missing |= _missing_below_adapter(model, trust_remote_code, options)
-    if missing and not new_head:
+        missing |= _missing_below_adapter(model, trust_remote_code)
+    if missing:
         raise InputError(f"{path!r} holds no sequence classifier, {min(missing)} is missing; fine-tune it first")
     return _on_device(model, device), tokenizer
 
@@ -78,9 +75,8 @@ def _load(
     except Exception as error:  # broken files may raise anything
         if "`trust_remote_code=True`" not in str(error):
             raise InputError(f"no {kind} with its tokenizer could be loaded from {path!r}: {one_line(error)}") from error
-        modules = ", ".join(_own_modules(Path(path))) or "Python modules"
         raise InputError(
-            f"{path!r} wants to run code of its own ({modules}), which slalom does not do unasked; read it, and if you trust it"
+            f"{path!r} wants to run Python code of its own, which slalom does not do unasked; read it, and if you trust it"
             " allow it with --trust-remote-code (trust_remote_code=True) in explain, compare and context; serve and corpus"
             " never run it"
         ) from error
@@ -112,17 +108,7 @@ def check_vocabulary(tokenizer: Any, model: str) -> None:
         )
 
 
-def _own_modules(folder: Path) -> list[str]:
-    """Return the Python files that the configuration of a folder names."""
-    references: list[str] = []
-    for name in ("config.json", "tokenizer_config.json"):
-        with suppress(OSError, ValueError, AttributeError, TypeError):
-            for named in json.loads((folder / name).read_text(encoding="utf-8")).get("auto_map", {}).values():
-                references += [named] if isinstance(named, str) else [part for part in named if part]
-    return [repr(f"{module}.py") for module in dict.fromkeys(reference.rpartition(".")[0] for reference in references)]
-
-
-def _missing_below_adapter(model: Any, trust_remote_code: bool, options: dict[str, Any]) -> set[str]:
+def _missing_below_adapter(model: Any, trust_remote_code: bool) -> set[str]:
     """Return the weights that a PEFT adapter needs and neither it nor its base model has.
 
     For a folder with an adapter transformers reports only what is missing in the adapter: a base model without a classifier
@@ -134,7 +120,7 @@ def _missing_below_adapter(model: Any, trust_remote_code: bool, options: dict[st
     missing = set()
     for base in {config.base_model_name_or_path for config in model.peft_config.values()}:
         _, loading = AutoModelForSequenceClassification.from_pretrained(
-            base, output_loading_info=True, trust_remote_code=trust_remote_code, **options
+            base, output_loading_info=True, trust_remote_code=trust_remote_code
         )
         missing |= {key for key in loading["missing_keys"] if key.rpartition(".")[0] not in saved}
     return missing
