@@ -160,7 +160,7 @@ def test_a_callable_that_cannot_take_an_empty_string_is_not_asked_about_one():
 
 
 def test_what_no_adapter_takes_is_refused_with_the_choices():
-    with pytest.raises(InputError, match="a callable needs output="):
+    with pytest.raises(InputError, match="a callable needs output,"):
         model_of(len)
     with pytest.raises(InputError, match="got int"):
         model_of(3)

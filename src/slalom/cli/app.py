@@ -118,5 +118,5 @@ def _message(error: object) -> str:
     """Return the message of an error on one line, with options of the command in place of the arguments that it names."""
     message = one_line(error, limit=None).removesuffix(".")
     for name in error.names if isinstance(error, InputError) else ():
-        message = re.sub(rf"(?<!-)\b{re.escape(name)}\b", as_option(name), message)
+        message = re.sub(rf"(?<!-)\b{re.escape(name)}\b(=(?!\S))?", as_option(name), message)
     return message

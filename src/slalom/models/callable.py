@@ -219,5 +219,5 @@ class CallableAdapter(Adapter):
 
     def adapt(self, model: Any, options: ModelOptions) -> Model:
         if options.output is None:
-            raise InputError(f"a callable needs output=, what it returns: {', '.join(map(repr, OUTPUTS))}")
+            raise InputError(f"a callable needs output, what it returns: {', '.join(map(repr, OUTPUTS))}", "output")
         return Function(model, options.output, options.labels, options.batch_size)

@@ -92,7 +92,8 @@ def _refuse(options: Sequence[str], kind: str) -> None:
     if options:
         takers = [adapter.kind for adapter in adapters().values() if options[0] in adapter.takes]
         raise InputError(
-            f"{options[0]}= is for {' and '.join(takers)}, not for {kind}; {_ADVICE.get(options[0], 'leave it out')}"
+            f"{options[0]}= is for {' and '.join(takers)}, not for {kind}; {_ADVICE.get(options[0], 'leave it out')}",
+            options[0],
         )
 
 

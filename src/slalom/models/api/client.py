@@ -349,14 +349,15 @@ def server_address(base_url: str | None) -> tuple[str, str]:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise InputError(expected) from None
+        raise InputError(expected, "base_url") from None
     if "@" in parts.netloc:
         raise InputError(
-            "base_url must not contain a user or a password; put the key into an environment variable (api_key_env= in Python)"
+            "base_url must not contain a user or a password; put the key into an environment variable (api_key_env= in Python)",
+            "base_url",
         )
     known = parts.scheme in ("http", "https") and parts.hostname and url.isprintable() and " " not in url
     if not known or parts.hostname is None or parts.query or parts.fragment:
-        raise InputError(expected)
+        raise InputError(expected, "base_url")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     place = (f"{host}:{port}" if port else host) + parts.path.rstrip("/")
     return f"{parts.scheme}://{place}", place
