@@ -146,10 +146,10 @@ def test_functions_and_estimators_of_ones_own_modules_are_explained(run, tmp_pat
         (["broken:f", *output], 1, "importing 'broken' failed: ZeroDivisionError: division by zero"),
         (["leaves:f", *output], 1, "importing 'leaves' failed: SystemExit: 3"),
         (["needs:f", *output], 1, "importing 'needs' failed: ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
-        (["mine:shouts"], 1, "a callable needs output=, what it returns"),
+        (["mine:shouts"], 1, "a callable needs --output, what it returns"),
         (["mine:shouts", "--output", "nothing"], 2, "--output"),
         (["mine:shouts", *output, "--template", "{text}"], 2, "--template is for a language model"),
-        (["mine:shouts", *output, "--trust-remote-code"], 1, "trust_remote_code= is for bundled and saved classifiers"),
+        (["mine:shouts", *output, "--trust-remote-code"], 1, "--trust-remote-code is for bundled and saved classifiers"),
         (["folder", *output], 2, "--output says what a Python function returns"),
     ):
         found, _, error = run("explain", "Stop!", "--model", *options)
