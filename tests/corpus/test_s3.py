@@ -19,7 +19,8 @@ from slalom.errors import InputError
 from tests.corpus.models import explainer, rows, score
 from tests.corpus.test_run import texts, write
 
-pytest.importorskip("pyarrow.fs")
+fs = pytest.importorskip("pyarrow.fs")
+pq = pytest.importorskip("pyarrow.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +66,12 @@ def test_a_table_on_s3_is_the_local_one_and_goes_on(tmp_path, bucket):
     assert rows(out) == rows(tmp_path / "out")
     found = corpus.open(out)
     assert found.parts == [f"s3://corpora/run/parts/00000{k}.parquet{bucket}" for k in range(3)]
+    files, path = fs.FileSystem.from_uri(found.parts[0])
+    assert pq.read_table(path, filesystem=files).num_rows == 4
     assert corpus.status(out).complete
     Folder(out).remove("parts/000001.parquet")
     assert not corpus.status(out).complete
-    corpus.run(source, out, explainer(score), part_size=4, workers=1)
+    corpus.run(source, out, explainer(score), part_size=4)
     assert rows(out) == rows(tmp_path / "out")
     Folder(out).write("parts/000002.parquet", Folder(out).read("parts/000001.parquet"))
     assert corpus.status(out).damaged == ("parts/000002.parquet",)
@@ -77,14 +80,3 @@ def test_a_table_on_s3_is_the_local_one_and_goes_on(tmp_path, bucket):
     assert rows(out) == rows(tmp_path / "out")
     with pytest.raises(InputError, match="part_size was 4, is 3"):
         corpus.run(source, out, explainer(score), part_size=3)
-
-
-def test_a_part_can_be_read_by_its_address(tmp_path, bucket):
-    import pyarrow.parquet as pq  # noqa: PLC0415
-    from pyarrow import fs  # noqa: PLC0415
-
-    out = f"s3://corpora/one{bucket}"
-    corpus.run(write(tmp_path / "reviews.jsonl", texts(3)), out, explainer(score))
-    (address,) = corpus.open(out).parts
-    files, path = fs.FileSystem.from_uri(address)
-    assert pq.read_table(path, filesystem=files).num_rows == 3

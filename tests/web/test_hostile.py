@@ -1,7 +1,6 @@
 """Whatever is sent, the server answers with a status below 500 and goes on: 123 hostile requests, and random ones."""
 
 import contextlib
-import http.client
 import json
 import random
 import socket
@@ -10,7 +9,7 @@ import pytest
 
 from tests.factories import MARKUP, ODD_WORDS
 from tests.waiting import DEADLINE
-from tests.web.serving import TEXT, serving
+from tests.web.serving import serving
 
 ROUTES = ("/api/explain", "/api/ask", "/api/flip", "/api/download")
 
@@ -42,7 +41,7 @@ def test_random_bytes_and_random_json(client):
     rng = random.Random(1)
     connection = client.connection()
     statuses = set()
-    for i in range(75):
+    for i in range(45):
         path = rng.choice(ROUTES)
         body = rng.randbytes(rng.randrange(200)) if i % 3 else json.dumps(random_json(rng)).encode()
         connection.request("POST", path, body, {"Content-Type": "application/json"})
@@ -55,40 +54,6 @@ def test_random_bytes_and_random_json(client):
     connection.close()
     assert 400 in statuses
     assert client.post("/api/ask", {"texts": ["good"]}).json["scores"] == [1.75]
-
-
-def test_random_paths_and_queries(client):
-    rng = random.Random(2)
-    connection = client.connection()
-    for _ in range(40):
-        alphabet = "abcxyz/.%?&=;#+-_~!$'()*,:@0123456789ABCDEF"
-        path = rng.choice(["/", "/assets/", "/api/", "/api/info"]) + "".join(rng.choices(alphabet, k=rng.randrange(30)))
-        connection.request("GET", path)
-        response = connection.getresponse()
-        response.read()
-        assert response.status < 500, path
-    connection.close()
-
-
-def test_bytes_that_are_no_requests(client):
-    rng = random.Random(3)
-    for i in range(21):
-        with socket.create_connection(("127.0.0.1", client.port), 5) as raw:
-            raw.settimeout(5)
-            noise = rng.randbytes(rng.randrange(1, 400))
-            start = (
-                b"",
-                b"GET / HTTP/1.1\r\nHost: localhost\r\n",
-                b"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n",
-            )
-            try:
-                raw.sendall(start[i % 3] + noise + b"\r\n\r\n")
-                raw.shutdown(socket.SHUT_WR)
-                answer = raw.recv(65536)
-            except OSError:
-                continue
-            assert not answer.startswith(b"HTTP/1.1 5"), (noise, answer)
-    assert client.get("/api/info").status == 200
 
 
 def test_odd_texts_are_explained_or_refused(client):
@@ -224,15 +189,3 @@ def test_hostile_requests_are_refused_and_the_server_goes_on(capfd):
             assert b"Traceback" not in answer, name
         assert client.post("/api/ask", {"texts": ["good"]}).json["scores"] == [1.75]
     assert "Traceback" not in "".join(capfd.readouterr())
-
-
-def test_headers_that_are_too_long_are_refused(client):
-    connection = client.connection()
-    try:
-        connection.request("GET", "/api/info", headers={"X-Long": "x" * 200_000})
-        assert connection.getresponse().status in (400, 431)
-    except (OSError, http.client.HTTPException):
-        pass  # it hung up
-    finally:
-        connection.close()
-    assert client.post("/api/ask", {"texts": [TEXT]}).status == 200
