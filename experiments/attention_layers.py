@@ -31,7 +31,7 @@ def run(lab: Lab) -> Result:
     deep = [("imdb", "bert")] if lab.quick else [("imdb", "bert"), ("yelp", "bert")]
     known = classifiers(lab, deep)
     names = ["one layer", *(f"{known[name]['layers']} layers, {name[0]}" for name in deep)]
-    number, queries = lab.number("deeper", 30, 3), lab.number("queries", 1000, 150)
+    number, queries = lab.number("deeper", 30, 2), lab.number("queries", 1000, 150)
     plan = {
         f"{data}-{arch}-{unit}-{queries}-{number}": {
             "data": data,

@@ -10,7 +10,7 @@ from slalom.theory import attention
 def run(lab: Lab) -> Result:
     """Fit, and correlate with what is in the network."""
     known = networks(lab)
-    every, queries = range(lab.number("relations", 20, 3)), lab.number("queries", 2000, 400)
+    every, queries = range(lab.number("relations", 20, 2)), lab.number("queries", 2000, 250)
     plan = {f"slalom-{kind}-{queries}-{i}": {"kind": kind, "number": i, "queries": queries} for kind in known for i in every}
     found = lab.parts(related, plan, "attention", "text")
     measures = ("near", "far", "effect", "value", "importance", "louder")

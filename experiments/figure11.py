@@ -30,7 +30,7 @@ _ROWS = (
 def run(lab: Lab) -> Result:
     """Explain the review by all methods."""
     model = classifiers(lab, [("yelp", "bert")])
-    samples = lab.number("samples", 5000, 300)
+    samples = lab.number("samples", 5000, 150)
     maps = lab.part(f"maps-{samples}", lambda: mapped(lab, samples))
     rows = tuple((one["name"], one["auroc"], one["hits"]) for one in maps)
     first = maps[0]

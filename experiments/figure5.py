@@ -21,7 +21,7 @@ def run(lab: Lab) -> Result:
     """Explain the review and look at its words."""
     model = classifiers(lab, [("imdb", "bert")])
     review = MIXED[0]
-    samples = lab.number("samples", 5000, 500)
+    samples = lab.number("samples", 5000, 200)
     kept = lab.part(f"explanation-{samples}", lambda: explained(lab, review.text, samples))
     e = Explanation.from_dict(kept)
     marked = unit_marks(e.spans, review.words, review.marks)

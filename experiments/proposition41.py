@@ -105,13 +105,13 @@ def repeated(
             new = Transformer(kind, layers, heads, hidden, positions)
             return new if trained else new.scaled(hidden**-0.5)
 
-        training = Training(*lab.of((500, 1e-3, 100), (100, 5e-3, 32))) if trained else None
+        training = Training(*lab.of((500, 1e-3, 100), (60, 5e-3, 32))) if trained else None
     else:
 
         def make() -> OfCounts:
             return OfCounts(None if kind == "linear" else 400)
 
-        training = Training(*lab.of((3000, 3e-3), (300, 2e-2)))
+        training = Training(*lab.of((3000, 3e-3), (150, 3e-2)))
     asked = [[word] * n for word in range(len(WORDS)) for n in range(1, LONGEST + 1)]
     network = made(make, training, lab.device, lab.seed)
     scores, differ = np.empty(0), {}

@@ -104,7 +104,7 @@ class Measured:
 def measured(lab: Lab, names: list[tuple[str, str]]) -> Measured:
     """Explain and measure. Settings: `texts`, `samples`, or one data set's own, such as `yelp_texts`."""
     found = classifiers(lab, names)
-    samples = {data: lab.each(data, "samples", 5000, 100) for data, _ in names}
+    samples = {data: lab.each(data, "samples", 5000, 60) for data, _ in names}
     plan: dict[str, dict[str, Any]] = {}
     owner: dict[str, tuple[str, str]] = {}
     for data, arch in names:

@@ -23,7 +23,7 @@ _LOT = 5
 def run(lab: Lab) -> Result:
     """Fit the network, explain words, delete and insert them."""
     network = lab.part("network", lambda: fitted(lab))
-    samples, number = lab.number("samples", 5000, 300), len(reviews(lab, "imdb").explained)
+    samples, number = lab.number("samples", 5000, 150), len(reviews(lab, "imdb").explained)
     plan = {f"{samples}-{lot}": {"first": first, "samples": samples} for lot, first in lots(number, _LOT).items()}
     parts = list(lab.parts(measured, plan, what="lot").values())
     rows: list[tuple[Cell, ...]] = []

@@ -18,7 +18,7 @@ def run(lab: Lab) -> Result:
     """Explain with more and more samples."""
     model = classifiers(lab, [("imdb", "bert")])
     number = len(reviews(lab, "imdb").explained)
-    budgets = lab.of((500, 1000, 2000, 5000, 10_000), (50, 100, 300))
+    budgets = lab.of((500, 1000, 2000, 5000, 10_000), (50, 100, 200))
     plan = {lot: {"first": first, "budgets": budgets} for lot, first in lots(number, _LOT).items()}
     parts = list(lab.parts(deleted, plan, what="lot").values())
     found = {key: [v for part in parts for v in part.get(key, [])] for key in ("SHAP", *map(str, budgets), "joint", "random")}

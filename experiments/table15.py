@@ -23,7 +23,7 @@ def run(lab: Lab) -> Result:
     """Explain the marked reviews."""
     models = classifiers(lab, NAMES)
     lab = replace(lab, settings=(("texts", lab.number("texts", 100, 12)), *lab.settings))
-    samples, number = lab.number("samples", 5000, 300), len(reviews(lab, "yelp").marked)
+    samples, number = lab.number("samples", 5000, 150), len(reviews(lab, "yelp").marked)
     records: dict[tuple[str, str], list[dict[str, Any]]] = {name: [] for name in NAMES}
     plan = {
         f"{arch}-{samples}-{lot}": {"data": data, "arch": arch, "first": first, "samples": samples}
