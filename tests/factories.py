@@ -15,7 +15,7 @@ from slalom.core import Additive, Lengths, Shifts, Slalom, TwoScale
 from slalom.core.checks import plain
 from slalom.result import Explanation, Fidelity, Pair
 from slalom.text import simple_words as words
-from slalom.theory.oracle import Oracle
+from tests.oracle import Oracle
 
 # --- surrogates, and queries about them
 

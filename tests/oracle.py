@@ -1,4 +1,4 @@
-"""Models with a known answer, for tests of explainers: an exact SLALOM of words, and one that fails.
+"""Models with a known answer: an exact SLALOM of words, and one that fails.
 
 log odds(text) = (w_0 v_0 + sum_words w v) / (w_0 + sum_words w),    w = exp(s)
 """
@@ -15,11 +15,7 @@ from slalom.core import Slalom
 class Oracle:
     """A callable ``list[str] -> log odds (n,)`` that is exactly a SLALOM of the words between blanks.
 
-    Attributes:
-        values: Value of each word. Default: 0.
-        importances: Importance of each word. Default: 0.
-        background: Value and importance of the background; None for none.
-        received: Every string that it was called with, in order.
+    It records what it receives. Words without a value or importance have 0; `background` is a value and an importance.
 
     Example:
         >>> oracle = Oracle({"good": 4.0}, {"good": 1.0}, background=(0.0, 0.0))
@@ -33,12 +29,10 @@ class Oracle:
     received: list[str] = field(default_factory=list)
 
     def surrogate(self, words: list[str]) -> Slalom:
-        """Return the SLALOM of a list of words."""
         values = [self.values.get(word, 0.0) for word in words]
         return Slalom(values, [self.importances.get(word, 0.0) for word in words], self.background)
 
     def __call__(self, texts: list[str]) -> list[float]:
-        """Return the log odds (n,), and record the texts."""
         self.received += texts
         answers = []
         for text in texts:
@@ -60,7 +54,6 @@ class Failing:
     answered: int = 0
 
     def __call__(self, texts: list[str]) -> list[float]:
-        """Return the log odds (n,), or raise."""
         if self.answered + len(texts) > self.after:
             raise self.error
         self.answered += len(texts)

@@ -14,8 +14,8 @@ from slalom.core import Joint, Sgd
 from slalom.errors import InputError, MissingExtra
 from slalom.methods import WhiteBoxMethod
 from slalom.text import Deletions, Pairs, Scales
-from slalom.theory.oracle import Failing, Oracle
 from tests.cases import cases
+from tests.oracle import Failing, Oracle
 
 TEXT = "a good film with one bad end and a great cast that made it work in spite of all its many flaws"
 VALUES = {"good": 3.0, "bad": -5.0, "great": 4.0, "flaws": -2.0, "work": 1.0}

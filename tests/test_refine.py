@@ -8,8 +8,8 @@ import pytest
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.result.wording import fidelity_text
-from slalom.theory.oracle import Oracle
 from tests.cases import cases
+from tests.oracle import Oracle
 
 TEXT = "a good film with one bad end and a great cast that made it work in spite of all its many flaws"
 VALUES = {"good": 3.0, "bad": -5.0, "great": 4.0, "flaws": -2.0, "work": 1.0}

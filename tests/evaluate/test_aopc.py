@@ -8,9 +8,9 @@ from slalom import Explainer
 from slalom.errors import InputError
 from slalom.evaluate import perturbation
 from slalom.models import Head
-from slalom.theory.oracle import Oracle
 from tests.cases import cases
 from tests.factories import adder, explanation
+from tests.oracle import Oracle
 
 TEXT = "good bad great film with a very long end"
 EFFECTS = {"good": 2.0, "bad": -3.0, "great": 4.0, "film": 0.5}

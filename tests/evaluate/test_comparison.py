@@ -12,9 +12,9 @@ from slalom import Explainer, compare
 from slalom.errors import InputError, ModelError
 from slalom.evaluate import MEASURES, fidelity, perturbation, summarize
 from slalom.methods import BlackBoxMethod, SurrogateMethod, method
-from slalom.theory.oracle import Oracle
 from tests.cases import cases
 from tests.factories import short_sighted
+from tests.oracle import Oracle
 
 TEXTS = [
     "a good film with a bad end but the plot was thin",

@@ -9,9 +9,9 @@ from slalom import Explainer
 from slalom.core import Additive
 from slalom.errors import InputError
 from slalom.evaluate import fidelity, masks
-from slalom.theory.oracle import Oracle
 from tests.cases import cases
 from tests.factories import adder, explanation
+from tests.oracle import Oracle
 
 TEXT = "a good film with one bad end and a great cast that made it work in spite of all its many flaws"
 EFFECTS = {"good": 2.0, "bad": -3.0, "great": 1.5, "flaws": -1.0, "a": 0.25}

@@ -35,7 +35,6 @@ def test_a_comparison_is_paired():
     assert found.high == pytest.approx(d.mean() + half, abs=0.1 * half)
     assert (found.higher, found.lower, found.equal) == (int((d > 0).sum()), int((d < 0).sum()), 0)
     assert compare_paired(a, b) == found
-    assert compare_paired(a, b, seed=1) != found
     other = compare_paired(b, a)
     assert other.difference == pytest.approx(-found.difference)
     assert other.p == pytest.approx(found.p)
@@ -61,11 +60,10 @@ def test_texts_without_both_numbers_are_left_out():
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     rng = np.random.default_rng(2)
     inside = 0
-    for seed in range(100):
-        d = rng.normal(0.3, 1.0, 40)
-        found = compare_paired(d, np.zeros(40), level=0.9, resamples=200, seed=seed)
+    for _ in range(50):
+        found = compare_paired(rng.normal(0.3, 1.0, 20), np.zeros(20))
         inside += found.low <= 0.3 <= found.high
-    assert 0.8 < inside / 100 < 0.98
+    assert 0.84 < inside / 50 < 1.0
 
 
 def test_holm_by_hand():
@@ -83,8 +81,6 @@ def test_holm_by_hand():
         (lambda: summarize(["a"]), "must be numbers"),
         (lambda: compare_paired([1.0], [1.0, 2.0]), "of the same texts; got 1 and 2"),
         (lambda: compare_paired([None], [1.0]), "at least one text with both numbers"),
-        (lambda: compare_paired([1.0], [1.0], level=1.0), "level must be between 0 and 1"),
-        (lambda: compare_paired([1.0], [1.0], resamples=0), "resamples must be a whole number"),
         (lambda: holm([1.5]), "from 0 to 1"),
         (lambda: holm([np.nan]), "p must be finite"),
     ],

@@ -10,8 +10,8 @@ from slalom import Explainer
 from slalom.core import Additive
 from slalom.errors import InputError
 from slalom.methods import KernelShap, NaiveBayes, method
-from slalom.theory.oracle import Oracle
 from tests.cases import cases
+from tests.oracle import Oracle
 
 WORDS = ["the", "film", "was", "not", "very", "good", "at", "all"]
 TEXT = " ".join(WORDS)

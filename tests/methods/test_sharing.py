@@ -9,7 +9,7 @@ import pytest
 import slalom
 from slalom.evaluate import fidelity
 from slalom.methods import method
-from slalom.theory.oracle import Oracle
+from tests.oracle import Oracle
 
 LINE = "a film with a plot that is not good and a cast that is good in a film that is long"
 JOINT = method("joint")

@@ -13,8 +13,8 @@ from slalom.errors import InputError, ModelError
 from slalom.interrupt import Interrupted, interrupted_if
 from slalom.models import Engine, Function, Head, InputGroup, Model, Queries, Reading, StringReading
 from slalom.text import words
-from slalom.theory.oracle import Failing, Oracle
 from tests.cases import cases
+from tests.oracle import Failing, Oracle
 from tests.waiting import DEADLINE, until
 
 

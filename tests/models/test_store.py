@@ -17,8 +17,8 @@ from slalom.models import Engine, Function, Queries
 from slalom.models.callable import StringReading
 from slalom.models.store import AnswerStore
 from slalom.text import words
-from slalom.theory.oracle import Oracle
 from tests.cases import cases
+from tests.oracle import Oracle
 
 TEXT = "a good film with a bad end and no more than ten words"
 KEYS = [bytes([i]) * 16 for i in range(6)]

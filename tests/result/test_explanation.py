@@ -12,9 +12,9 @@ from slalom.render.terminal import quality
 from slalom.result import SCORES, Fidelity, Quality
 from slalom.result.codec import FIELDS
 from slalom.result.wording import fidelity_text, unit_texts
-from slalom.theory.oracle import Oracle
 from tests.cases import cases
 from tests.factories import explanation
+from tests.oracle import Oracle
 
 TEXT = 'A <b>good</b> film, "not" bad & so on 👍🏽'
 

@@ -5,7 +5,7 @@ import pytest
 
 import slalom
 from slalom.errors import InputError
-from slalom.theory.oracle import Oracle
+from tests.oracle import Oracle
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -169,7 +169,7 @@ def _texts(path: Path, column: str | None, most: int, seed: int) -> tuple[list[s
     if rows and all("words" in row and "maps" in row for row in rows):
         from slalom.evaluate import yelp_hat  # noqa: PLC0415
 
-        annotated = yelp_hat({"words": row["words"], "maps": row["maps"]} for row in rows)  # labels do not matter here
+        annotated = yelp_hat(rows)
         chosen = [annotated[i] for i in _drawn(len(annotated), most, seed, path)]
         return [item.text for item in chosen], [(list(item.words), item.maps) for item in chosen]
     texts = [text for text in texts_of_file(path, column) if text.strip()]

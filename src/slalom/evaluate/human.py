@@ -15,21 +15,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from slalom.core.checks import whole_number
 from slalom.errors import InputError
 from slalom.evaluate.checks import magnitude, paired
 from slalom.result import Explanation
 
 Marks = NDArray[np.bool_]
+_ANNOTATORS = 3  # of a text of Yelp-HAT, at least
 
 
 class Annotated(NamedTuple):
-    """A text, its words, the marks (annotators, words) of people, and its class; None: unknown."""
+    """A text, its words, and the marks (annotators, words) of people."""
 
     text: str
     words: tuple[str, ...]
     maps: Marks
-    label: int | None = None
 
 
 def auroc(marked: ArrayLike, scores: ArrayLike) -> float | None:
@@ -120,35 +119,28 @@ def human_attention(explanation: Explanation, words: Sequence[str], maps: ArrayL
     return auroc(unit_marks(explanation.spans, words, maps), magnitude(explanation, score))
 
 
-def yelp_hat(rows: Iterable[Mapping[str, Any]], *, annotators: int = 3, subset: str | None = None) -> list[Annotated]:
-    """Return the texts of Yelp-HAT (Sen et al., 2020) on which the annotators agree about at least one word.
+def yelp_hat(rows: Iterable[Mapping[str, Any]]) -> list[Annotated]:
+    """Return the texts of Yelp-HAT (Sen et al., 2020) that have three annotators who agree about at least one word.
 
     Args:
-        rows: Mappings with `words` and `maps` (one list of zeros and ones per annotator), and perhaps a `label`.
-        annotators: Smallest number of annotators per text.
-        subset: Only rows with this `subset`, for instance "yelp50".
+        rows: Mappings with `words` and `maps` (one list of zeros and ones per annotator).
 
     Raises:
         InputError: If a row lacks a field, or its maps do not fit its words.
     """
-    least, texts = whole_number("annotators", annotators, 1), []
+    texts = []
     for number, row in enumerate(rows):
         try:
             words, maps = row["words"], row["maps"]
-            label = None if row.get("label") is None else int(row["label"])
-            if subset is not None and row["subset"] != subset:
-                continue
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"a row must have words and maps (and a subset; a label is a number); row {number}: {error!r}"
-            ) from error
-        if len(maps) < least:
+        except (KeyError, TypeError) as error:
+            raise InputError(f"a row must have words and maps; row {number}: {error!r}") from error
+        if len(maps) < _ANNOTATORS:
             continue
         marks = _marks(maps)
         if marks.shape[1] != len(words):
             raise InputError(f"maps must have one entry per word; row {number} has {marks.shape[1]} for {len(words)} words")
         if marks.all(axis=0).any():
-            texts.append(Annotated(" ".join(words), tuple(words), marks, label))
+            texts.append(Annotated(" ".join(words), tuple(words), marks))
     return texts
 
 

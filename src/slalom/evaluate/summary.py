@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t, wilcoxon
 
-from slalom.core.checks import Floats, real_array, whole_number
+from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError
+
+_RESAMPLES = 10_000  # of the texts, for an interval
 
 
 class Summary(NamedTuple):
@@ -44,7 +46,7 @@ class PairedComparison(NamedTuple):
     Attributes:
         difference: Mean difference.
         se: Its standard error; None for one text.
-        low: Lower end of the bootstrap interval of the mean.
+        low: Lower end of the 95% bootstrap interval of the mean.
         high: Upper end.
         p: Two-sided p value of Wilcoxon's signed-rank test; 1 where all differences are 0.
         higher: Texts where a is above b, where they are equal, where a is below b, with both numbers, and left out.
@@ -80,20 +82,15 @@ def summarize(values: Iterable[float | None]) -> Summary:
     return Summary(float(present.mean()) if n else None, _standard_error(present), n, len(numbers) - n)
 
 
-def compare_paired(
-    a: Iterable[float | None], b: Iterable[float | None], *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
-) -> PairedComparison:
+def compare_paired(a: Iterable[float | None], b: Iterable[float | None]) -> PairedComparison:
     """Return how two methods differ on the same texts.
 
     Args:
         a: One number per text, of the first method.
         b: Those of the second method, in the same order.
-        level: Level of the bootstrap interval of the mean difference.
-        resamples: Number of bootstrap samples of texts.
-        seed: Seed of the bootstrap.
 
     Raises:
-        InputError: If there is no text with both numbers, or an argument is out of range.
+        InputError: If there is no text with both numbers.
 
     Example:
         >>> pair = compare_paired([2.0, 3.0, 5.0], [1.0, 1.0, 1.0])
@@ -103,17 +100,14 @@ def compare_paired(
     first, second = _numbers("a", a), _numbers("b", b)
     if len(first) != len(second):
         raise InputError(f"a and b must be of the same texts; got {len(first)} and {len(second)} numbers")
-    if not 0.0 < float(real_array("level", level, (0,))) < 1.0:
-        raise InputError(f"level must be between 0 and 1; got {level!r}")
-    rng = np.random.default_rng(whole_number("seed", seed, 0))
     d = first - second
     d = d[~np.isnan(d)]
     n = len(d)
     if n == 0:
         raise InputError(f"a and b must have at least one text with both numbers; got none of {len(first)}")
-    resamples, block = whole_number("resamples", resamples, 1), max(1, 4_000_000 // n)  # texts drawn at once
-    means = [d[rng.integers(0, n, (min(block, resamples - k), n))].mean(axis=1) for k in range(0, resamples, block)]
-    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2]).tolist()
+    rng, block = np.random.default_rng(0), max(1, 4_000_000 // n)  # texts drawn at once
+    means = [d[rng.integers(0, n, (min(block, _RESAMPLES - k), n))].mean(axis=1) for k in range(0, _RESAMPLES, block)]
+    low, high = np.quantile(np.concatenate(means), [0.025, 0.975]).tolist()
     p = float(wilcoxon(d[d != 0]).pvalue) if d.any() else 1.0
     higher, equal, lower = int((d > 0).sum()), int((d == 0).sum()), int((d < 0).sum())
     return PairedComparison(float(d.mean()), _standard_error(d), low, high, p, higher, equal, lower, n, len(first) - n)

@@ -2,18 +2,16 @@
 
 attention            one layer of attention and its closed forms (second paper)
 slalom_transformer   a transformer whose log odds are a chosen SLALOM (Proposition 5.1 of the first paper)
-Oracle, Failing      callables with a known answer, for tests of explainers
 """
 
 from typing import TYPE_CHECKING, Any
 
 from slalom.errors import require
-from slalom.theory.oracle import Failing, Oracle
 
 if TYPE_CHECKING:
     from slalom.theory.transformer import slalom_transformer
 
-__all__ = ["Failing", "Oracle", "slalom_transformer"]
+__all__ = ["slalom_transformer"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,8 +7,8 @@ import pytest
 
 from slalom import Explainer
 from slalom.errors import InputError
-from slalom.theory.oracle import Oracle
 from tests.factories import adder, explanation, fitted_classes
+from tests.oracle import Oracle
 from tests.render.figures.artists import artist, artists
 
 

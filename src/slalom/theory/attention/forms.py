@@ -8,8 +8,7 @@
     shapley     exact, and Banzhaf values; an absent word is replaced by [UNK] in place
 
 The gradient is Theorem 4.1 of Lopardo, Precioso & Garreau 2024 with the term that is missing there. With players="word" the
-repetitions of a word are one player and share its number equally; `by_word` sums any scores over repetitions. `width` is that
-of LIME's kernel.
+repetitions of a word are one player and share its number equally; `by_word` sums any scores over repetitions.
 """
 
 from typing import Literal
@@ -33,8 +32,6 @@ def attention_weights(trace: ForwardTrace, over: Literal["mean", "max"] = "mean"
         trace: The text.
         over: "mean" or "max" over the heads.
     """
-    if over not in ("mean", "max"):
-        raise InputError(f"over must be 'mean' or 'max'; got {over!r}")
     weights = trace.attention[:, trace.word_positions]
     return np.asarray(weights.mean(axis=0) if over == "mean" else weights.max(axis=0))
 
@@ -62,19 +59,17 @@ def gradient(trace: ForwardTrace, reduce: Reduce = "mean") -> Floats:
         return np.asarray(gradients.mean(axis=1))
     if reduce == "input":
         return np.asarray((gradients * trace.vectors[trace.word_positions]).sum(axis=1))
-    if reduce not in ("l1", "l2"):
-        raise InputError(f"reduce must be 'mean', 'l1', 'l2' or 'input'; got {reduce!r}")
     return np.asarray(np.linalg.norm(gradients, ord=1 if reduce == "l1" else 2, axis=1))
 
 
-def lime_limit(trace: ForwardTrace, players: Players = "position", width: float = lime.WIDTH) -> Floats:
+def lime_limit(trace: ForwardTrace, players: Players = "position") -> Floats:
     """Return the exact limit of LIME's coefficients (n,) for many samples."""
-    return _spread(trace, players, lime.limit(trace.game(players), width).effects) if trace.words else np.zeros(0)
+    return _spread(trace, players, lime.limit(trace.game(players)).effects) if trace.words else np.zeros(0)
 
 
-def lime_bernoulli(trace: ForwardTrace, players: Players = "position", width: float = lime.WIDTH) -> Floats:
+def lime_bernoulli(trace: ForwardTrace, players: Players = "position") -> Floats:
     """Return nearly the limit of LIME's coefficients (n,), much faster for long texts."""
-    return _spread(trace, players, lime.bernoulli(trace.game(players), width).effects) if trace.words else np.zeros(0)
+    return _spread(trace, players, lime.bernoulli(trace.game(players)).effects) if trace.words else np.zeros(0)
 
 
 def lime_printed(trace: ForwardTrace) -> Floats:

@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from slalom.core.checks import Floats, real_array
+from slalom.core.checks import Floats
 from slalom.core.measures import Measure, Point
-from slalom.errors import InputError
 from slalom.result import presence
 
 _STEP = 0.25  # of the trapezoid rule: exp(-pi^2 / 0.25) is 7e-18
@@ -54,15 +53,6 @@ class RatioGame:
     replaced: Floats
     log_base: Floats
     base: Floats
-
-    def __post_init__(self) -> None:
-        for name in ("log_present", "present", "log_replaced", "replaced", "log_base", "base"):
-            array = real_array(name, getattr(self, name), (1,) if name.endswith("base") else (2,))
-            object.__setattr__(self, name, array)
-            if array.shape != self.log_present.shape[: array.ndim]:
-                raise InputError(
-                    f"{name} must have one row per head and one column per player, as log_present has; got {array.shape}"
-                )
 
     @property
     def n(self) -> int:

@@ -1,7 +1,7 @@
 """The limit of LIME's regression for many samples, and an approximation of it.
 
     minimise  sum_m pi(m) / n  E_m[(f(z) - i - sum_j beta_j z_j)^2],    m = 0 .. n - 1 words kept,
-    pi(m) = exp(-(100 (1 - sqrt(m / n)))^2 / (2 width^2))
+    pi(m) = exp(-(100 (1 - sqrt(m / n)))^2 / (2 width^2)),    width = 25, as in the package
 
 LIME draws the number of words to remove uniformly from 1 .. n, then which; its kernel is one of the cosine distance. With
 the moments A_p of the kernel and y_0 = E[f], y_j = E[z_j f] the normal equations are
@@ -20,11 +20,10 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.theory.attention.game import RatioGame
 
-WIDTH = 25.0  # of the kernel, the default of the lime package
-_LEAST = 1e-6  # of (sd / mean)^2 of the share of words that are kept; below it rounding errors exceed 1e-10
+_WIDTH = 25.0  # of the kernel, the default of the lime package
 
 
-def limit(game: RatioGame, width: float = WIDTH) -> Additive:
+def limit(game: RatioGame) -> Additive:
     """Return the exact limit of LIME: effects (n,), and the intercept as base. It costs O(n^2).
 
     A single word is kept in none of LIME's samples except the text itself; its effect is then f(text) - f(replaced).
@@ -34,13 +33,13 @@ def limit(game: RatioGame, width: float = WIDTH) -> Additive:
         replaced, present = game(np.array([[False], [True]]))
         return Additive([present - replaced], replaced)
     m = np.arange(n + 1)
-    kernel = np.where(m < n, _kernel(m / n, width) / n, 0.0)
+    kernel = np.where(m < n, _kernel(m / n) / n, 0.0)
     share = m / n
     pairs = share * (m - 1) / (n - 1)
     return _solved(game.averages_by_size(kernel), float(kernel.sum()), float(kernel @ share), float(kernel @ pairs))
 
 
-def bernoulli(game: RatioGame, width: float = WIDTH) -> Additive:
+def bernoulli(game: RatioGame) -> Additive:
     """Return the same for words that are kept independently, with a probability q uniform in [0, 1]. It costs O(n sqrt(n)).
 
     Then A_1 - A_2 = int pi(q) q (1 - q) dq, and differences of effects are those of semivalues with that density.
@@ -49,7 +48,7 @@ def bernoulli(game: RatioGame, width: float = WIDTH) -> Additive:
     nodes, weights = leggauss(16 + int(8.0 * n**0.5))
     root, weights = (nodes + 1.0) / 2.0, weights / 2.0  # q = root^2, in which the kernel is smooth
     q = root**2
-    kernel = _kernel(q, width) * weights * 2.0 * root
+    kernel = _kernel(q) * weights * 2.0 * root
     means, rise = game.averages_by_probability(q, kernel * q * (1.0 - q))
     moments = float(kernel @ means), float(kernel @ (q * means)) + rise
     return _solved(moments, float(kernel.sum()), float(kernel @ q), float(kernel @ q**2))
@@ -61,20 +60,13 @@ def _players(game: RatioGame) -> int:
     return game.n
 
 
-def _kernel(share: Floats, width: float) -> Floats:
-    if not width > 0:
-        raise InputError(f"width must be above 0; got {width!r} (the default of lime is {WIDTH:g})")
-    return np.asarray(np.exp(-((100.0 * (1.0 - np.sqrt(share))) ** 2) / (2.0 * width**2)))
+def _kernel(share: Floats) -> Floats:
+    return np.asarray(np.exp(-((100.0 * (1.0 - np.sqrt(share))) ** 2) / (2.0 * _WIDTH**2)))
 
 
 def _solved(moments: tuple[float, Floats], a0: float, a1: float, a2: float) -> Additive:
     """Solve the normal equations; their sum over the words has two unknowns, the intercept and the sum of the effects."""
     y0, y = moments
     n = len(y)
-    spread = a0 * (a1 + (n - 1) * a2) - n * a1**2  # n a0^2 times the variance of the share of words that are kept
-    if not spread > _LEAST * n * a1**2:
-        raise InputError(
-            f"width must be larger for {n} words: the kernel sees one number of them only, which fixes no intercept"
-        )
     intercept, total = np.linalg.solve([[a0, a1], [n * a1, a1 + (n - 1) * a2]], [y0, y.sum()])
     return Additive((y - a1 * intercept - a2 * total) / (a1 - a2), float(intercept))
