@@ -24,7 +24,6 @@ from slalom.render.notebook import notebook
 from slalom.render.terminal import show
 from tests.cases import cases
 from tests.models.tiny_lm import language_model, tokenizer
-from tests.smollm2 import loaded
 
 QUESTION, ANSWER = "Was the film good?", "the film was good. the plot was thin."
 TEXT = "A good film. The plot was thin! Nobody liked it."
@@ -305,19 +304,6 @@ def test_context_cite_is_the_lasso_of_its_authors():
     assert e.predict(subsets(8)) == pytest.approx(3 * peer.predict(subsets(8)), abs=1e-6)
     assert e.additive
     assert "context-cite" in slalom.list_methods()
-
-
-def test_the_real_language_model_reads_the_source():
-    """SmolLM2: the score of the whole context is a plain forward pass, and the sentence with the answer is the strongest."""
-    model, words = loaded()
-    sources = ["Rovbar plays the harp.", "Bargor works as a dentist.", "Wolbar has a beetle."]
-    e = slalom.context(model, words, sources, "What is the job of Bargor?", "Bargor works as a dentist.", check=0)
-    content = "Context: " + "\n\n".join(sources) + "\n\nQuestion: What is the job of Bargor?"
-    prompt = words.apply_chat_template([{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True)
-    assert e.score == pytest.approx(plain_score(model, words, prompt, "Bargor works as a dentist.", special=False), abs=1e-2)
-    assert e.strongest(1) == [1]
-    assert e.removal[1] > 5.0
-    assert e.queries == 8
 
 
 def test_it_is_saved_and_shown(explained, tmp_path):

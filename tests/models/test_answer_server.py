@@ -40,6 +40,14 @@ def test_llama_cpp_agrees_with_transformers_up_to_quantisation():
     assert e.answer.tokens == len(loaded()[1](" " + ANSWER)["input_ids"])
 
 
+def test_the_real_language_model_reads_the_source():
+    sources = [*SOURCES, "Wolbar has a beetle."]
+    e = slalom.context(*loaded(), sources, "What is the job of Bargor?", "Bargor works as a dentist.", check=0)
+    assert e.strongest(1) == [1]
+    assert e.removal[1] > 5.0
+    assert e.queries == 8
+
+
 def echoing(handler, path, body, net, words):
     """Answer a completion as vLLM does: with echo, the prompt comes back with its log probabilities."""
     ids = words(body["prompt"])["input_ids"]

@@ -11,11 +11,12 @@ from slalom.models import EMBEDDED, EMBEDDED_NAME, Engine, Queries, model_of
 from slalom.models.bundled import Bundled
 from tests.cases import cases
 from tests.factories import python
+from tests.models.tiny import QUICK
 
 TEXTS = [
     "The first half is dull. The second half is one of the best things I have seen in years.",
     "Ein schöner Film, 素晴らしい 👍🏽<br />and so on " * 3,
-    "a " * 700,
+    "a " * 600,
     "x",
 ]
 
@@ -40,23 +41,22 @@ def test_reading_and_answers_are_those_of_transformers(text, long, bundled, in_t
     assert (mine.types == other.types).all()
     assert (mine.cut, mine.windows, mine.empty) == (other.cut, other.windows, other.empty)
     rng = np.random.default_rng(0)
-    keep = rng.random((12, len(mine.names))) < rng.random((12, 1))
+    keep = rng.random((4, len(mine.names))) < rng.random((4, 1))
     keep[0], keep[1] = True, False
     answers = [Engine(model)([Queries(reading, keep)])[0].outputs for model, reading in ((bundled, mine), (in_torch, other))]
     np.testing.assert_allclose(*answers, atol=1e-5)
 
 
-def test_methods_that_look_inside_get_the_torch_classifier():
-    pytest.importorskip("transformers")
-    bundled = Bundled(EMBEDDED, EMBEDDED_NAME, lambda: model_of(None, device="cpu"))
-    e = Explainer(bundled)(TEXTS[0], method="input-x-gradient")
-    np.testing.assert_array_equal(e.removal, Explainer(device="cpu")(TEXTS[0], method="input-x-gradient").removal)
+def test_methods_that_look_inside_get_the_torch_classifier(in_torch):
+    bundled = Bundled(EMBEDDED, EMBEDDED_NAME, lambda: in_torch)
+    e, other = (explain(TEXTS[3], method="input-x-gradient", check=0) for explain in (Explainer(bundled), Explainer(in_torch)))
+    np.testing.assert_array_equal(e.removal, other.removal)
 
 
 def test_it_can_be_pickled_after_a_session(bundled):
     explainer = Explainer(bundled)
-    score = explainer(TEXTS[0], queries=50).score
-    assert pickle.loads(pickle.dumps(explainer))(TEXTS[0], queries=50).score == score
+    score = explainer(TEXTS[0], **QUICK).score
+    assert pickle.loads(pickle.dumps(explainer))(TEXTS[0], **QUICK).score == score
 
 
 def test_a_batch_outside_a_session_is_an_error(bundled):
@@ -67,7 +67,7 @@ def test_a_batch_outside_a_session_is_an_error(bundled):
 def test_the_default_explains_without_torch_and_transformers(tmp_path):
     code = (
         "import sys\nsys.modules['torch'] = sys.modules['transformers'] = None\ndel sys.modules['torch']\nimport slalom\n"
-        f"e = slalom.Explainer()({TEXTS[0]!r}, queries=60)\n"
+        f"e = slalom.Explainer()({TEXTS[0]!r}, queries=20, check=0)\n"
         "print(e.model, e.prediction[0], [m for m in ('torch', 'sklearn', 'pandas', 'scipy.stats') if m in sys.modules])"
     )
     done = python(tmp_path, code)

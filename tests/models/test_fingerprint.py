@@ -10,7 +10,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 from slalom import Explainer
 from slalom.models.huggingface.fingerprint import fingerprints, identity_of
 from tests.cases import cases
-from tests.models.tiny import classifier
+from tests.models.tiny import QUICK, classifier
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 TEXT = "a good film with a bad end"
@@ -203,9 +203,9 @@ def test_a_saved_model_has_the_same_identity_wherever_it_is_loaded(tmp_path):
 
 def test_a_row_that_is_zeroed_through_data_is_never_answered_from_memory():
     made, words = classifier("bert")
-    explainer = Explainer(made, words, queries=30)
+    explainer = Explainer(made, words, **QUICK)
     before = explainer(TEXT).score
     made.bert.embeddings.word_embeddings.weight.data[words("good")["input_ids"][1]].zero_()
     after = explainer(TEXT).score
-    assert after == Explainer(made, words, queries=30)(TEXT).score
+    assert after == Explainer(made, words, **QUICK)(TEXT).score
     assert abs(after - before) > 1e-3

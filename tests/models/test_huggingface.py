@@ -16,7 +16,7 @@ from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Queries, model_of
 from slalom.models.huggingface import HuggingFace
 from tests.cases import cases
-from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
+from tests.models.tiny import ARCHITECTURES, QUICK, classifier, tokenizer
 
 TEXT = "The acting wasn't good!\r\nA naïve 👍🏽 end, a good <br /> film."
 # DeBERTa's own code and torch's half precision on old processors warn about themselves.
@@ -83,7 +83,7 @@ def test_special_tokens_are_those_of_the_tokenizer(kind, before, after):
 
 @cases("name", ["bert", "gpt2", "t5", "xlnet"])
 def test_units_are_slices_of_the_text(name):
-    e = Explainer(*classifier(name), queries=40)(TEXT)
+    e = Explainer(*classifier(name), **QUICK)(TEXT)
     assert len(e.units) == len(e.values) == len(e.spans)
     assert not any(mark in unit for unit in e.units for mark in ("##", "Ġ", "▁", "[CLS]", "</s>"))
     assert np.isfinite(e.values).all()
@@ -93,9 +93,9 @@ def test_units_are_slices_of_the_text(name):
 
 def test_a_literal_special_token_in_the_text_is_a_unit():
     made, words = classifier("bert")
-    e = Explainer(made, words, queries=40)("good [SEP] film")
+    e = Explainer(made, words, **QUICK)("good [SEP] film")
     assert "[SEP]" in e.units
-    only = Explainer(made, words, queries=40)("[CLS] [SEP]")
+    only = Explainer(made, words, **QUICK)("[CLS] [SEP]")
     assert only.units == ("[CLS]", "[SEP]")
 
 
@@ -118,7 +118,7 @@ def test_one_logit_is_a_log_odds():
     assert model.head.kind == "score"
     truth = float(by_hand(made, words, words(TEXT)["input_ids"])[0])
     for target in (None, 0, "LABEL_0", "all"):
-        e = Explainer(made, words, queries=30, target=target)(TEXT)
+        e = Explainer(made, words, **QUICK, target=target)(TEXT)
         assert e.score == pytest.approx(truth, abs=1e-5)
         assert e.target == "LABEL_0"
     with pytest.raises(InputError, match="target 1 is not a class"):
@@ -127,7 +127,7 @@ def test_one_logit_is_a_log_odds():
 
 def test_many_labels_and_all_of_them():
     made, words = classifier("distilbert", n=4, id2label={0: "a", 1: "b", 2: "c", 3: "d"})
-    explainer = Explainer(made, words, queries=40)
+    explainer = Explainer(made, words, queries=20, check=0)
     logits = by_hand(made, words, words(TEXT)["input_ids"]).astype(float)
     e = explainer(TEXT)
     best = int(logits.argmax())
@@ -147,10 +147,10 @@ def test_many_labels_and_all_of_them():
 def test_independent_labels_keep_their_own_logits():
     made, words = classifier("bert", n=3, problem_type="multi_label_classification")
     logits = by_hand(made, words, words(TEXT)["input_ids"])
-    e = Explainer(made, words, queries=30, target=2)(TEXT)
+    e = Explainer(made, words, **QUICK, target=2)(TEXT)
     assert e.score == pytest.approx(float(logits[2]), abs=1e-5)
     with pytest.raises(InputError, match="independent"):
-        Explainer(made, words, queries=30, target="all")(TEXT)
+        Explainer(made, words, **QUICK, target="all")(TEXT)
 
 
 def test_what_is_no_classifier_is_refused():
@@ -169,8 +169,8 @@ def test_paths_are_loaded_and_wrong_ones_refused(tmp_path):
     made, words = classifier("bert")
     made.save_pretrained(tmp_path / "classifier")
     words.save_pretrained(tmp_path / "classifier")
-    e = Explainer(tmp_path / "classifier", queries=30, device="cpu")(TEXT)
-    assert e.score == pytest.approx(Explainer(made, words, queries=30)(TEXT).score, abs=1e-5)
+    e = Explainer(tmp_path / "classifier", **QUICK, device="cpu")(TEXT)
+    assert e.score == pytest.approx(Explainer(made, words, **QUICK)(TEXT).score, abs=1e-5)
     made.bert.save_pretrained(tmp_path / "encoder")
     words.save_pretrained(tmp_path / "encoder")
     with pytest.raises(InputError, match="holds no sequence classifier"):
@@ -187,20 +187,20 @@ def test_texts_that_are_too_long_are_cut_with_a_warning_or_explained_in_windows(
     text = " ".join(["a good film with a bad end"] * 12)
     n = len(words(text)["input_ids"]) - 2
     with pytest.warns(UserWarning, match=f"{n - 62} tokens do not fit into"):
-        e = Explainer(made, words, queries=30)(text)
+        e = Explainer(made, words, **QUICK)(text)
     assert e.cut == n - 62
     assert len(e) == 62
     left = copy.deepcopy(words)
     left.truncation_side = "left"
     with pytest.warns(UserWarning, match="cut"):
-        end = Explainer(made, left, queries=30)(text)
+        end = Explainer(made, left, **QUICK)(text)
     ids = words(text, add_special_tokens=False)["input_ids"]
     expected = by_hand(made, words, [2, *ids[-62:], 3])
     assert end.score == pytest.approx(float(expected[1] - expected[0]), abs=1e-4)
     assert end.spans[-1, 1] == len(text)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        whole = Explainer(made, words, queries=30, long="window")(text)
+        whole = Explainer(made, words, **QUICK, long="window")(text)
     assert whole.cut == 0
     assert len(whole) == n
     ids = words(text, add_special_tokens=False)["input_ids"]
@@ -241,12 +241,12 @@ def test_the_identity_is_the_same_after_a_session(name, own):
 def test_a_tokenizer_of_another_model_is_refused():
     made, _ = classifier("bert")
     with pytest.raises(ModelError, match="the tokenizer that it was trained with"):
-        Explainer(made, tokenizer("gpt2"), queries=30)("👍🏽 zzz wwww qqqq ÿÿÿ")
+        Explainer(made, tokenizer("gpt2"), **QUICK)("👍🏽 zzz wwww qqqq ÿÿÿ")
     with pytest.raises(InputError, match="valid Unicode"):
         Explainer(*classifier("bert"))("a \ud83d b")
     with torch.inference_mode():
         frozen, words = classifier("bert")
-    assert len(Explainer(frozen, words, queries=30)("a good film")) == 3
+    assert len(Explainer(frozen, words, **QUICK)("a good film")) == 3
 
 
 def test_options_of_other_models_are_refused():
@@ -263,11 +263,11 @@ def test_options_of_other_models_are_refused():
 
 def test_half_precision_is_near_and_leaves_the_weights():
     made, words = classifier("bert")
-    exact, half = (Explainer(made, words, queries=30, precision=p)(TEXT) for p in (None, "bfloat16"))
+    exact, half = (Explainer(made, words, **QUICK, precision=p)(TEXT) for p in (None, "bfloat16"))
     assert exact.score != half.score
     assert exact.score == pytest.approx(half.score, abs=0.2)
     assert made.dtype == torch.float32
-    assert Explainer(made.bfloat16(), words, queries=30)(TEXT).score == pytest.approx(exact.score, abs=0.3)
+    assert Explainer(made.bfloat16(), words, **QUICK)(TEXT).score == pytest.approx(exact.score, abs=0.3)
     assert made.dtype == torch.bfloat16
 
 
@@ -297,7 +297,7 @@ def test_a_tokenizer_without_offsets_still_gives_spans():
     made = hf.BertForSequenceClassification(
         hf.BertConfig(vocab_size=8, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
     )
-    e = Explainer(made, words, queries=30)("An unlikely good film")
+    e = Explainer(made, words, **QUICK)("An unlikely good film")
     assert [tuple(span) for span in e.spans[-3:].tolist()][1:] == [(12, 16), (17, 21)]
     assert e.units[-2:] == ("good", "film")
 
@@ -340,6 +340,6 @@ def test_a_folder_without_its_tokenizer_is_refused(tmp_path):
 
 
 def test_a_text_of_mostly_unknown_tokens_says_so():
-    for made in (Explainer(*classifier("bert"), queries=20), Explainer(queries=20)):
+    for made in (Explainer(*classifier("bert"), **QUICK), Explainer(**QUICK)):
         assert "The tokenizer does not know 3 of the 5 tokens of this text" in str(made("𓀀 𓀁 𓀂 a film"))
         assert not any("does not know" in remark for remark in made("𓀀 𓀁 a good film").remarks)

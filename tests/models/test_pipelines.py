@@ -11,7 +11,7 @@ from slalom import Explainer
 from slalom.errors import InputError
 from slalom.models import Engine, Head, Queries, model_of
 from tests.cases import cases
-from tests.models.tiny import ARCHITECTURES, classifier, tokenizer
+from tests.models.tiny import ARCHITECTURES, QUICK, classifier, tokenizer
 
 TEXTS = [
     "good",
@@ -60,7 +60,7 @@ def outputs(asked, text):
 def test_label_and_probability_are_the_pipelines_own(name, options):
     asked = pipeline(name, **options)
     before = copy.deepcopy([asked._preprocess_params, asked._forward_params, asked._postprocess_params])
-    explainer = Explainer(asked, queries=20, check=0)
+    explainer = Explainer(asked, **QUICK)
     for text in TEXTS:
         label, share = explainer(text).prediction
         expected = own(asked, text)

@@ -13,6 +13,7 @@ from slalom.models.huggingface.causal import LocalLanguageModel
 from slalom.models.prompted import Prompted
 from slalom.models.prompts import label_set
 from tests.cases import cases
+from tests.models.tiny import QUICK
 from tests.models.tiny_lm import LANGUAGE_MODELS, language_model, tokenizer
 
 TEMPLATE = "Review: the plot was thin.\nSentiment: negative\n\nReview: {text}\nSentiment:"
@@ -225,7 +226,7 @@ def test_spellings_add_probabilities():
 
 def test_the_label_share_is_the_mean_over_queries_and_a_low_one_is_said():
     prompted = made("llama")
-    e = Explainer(prompted, queries=40, progress=False)(TEXT)
+    e = Explainer(prompted, **QUICK, progress=False)(TEXT)
     reading = prompted.read(TEXT, "cut", None)
     whole = np.exp(
         direct(prompted.model, prompted.tokenizer, TEMPLATE.replace("{text}", TEXT), [" negative", " positive"])
@@ -249,7 +250,7 @@ def test_long_texts_are_cut_or_read_in_windows_and_the_template_stays():
     room = 60 - before - after - prompted.continuations.longest
     assert prompted.continuations.longest > 0
     with pytest.warns(UserWarning, match="do not fit into LlamaForCausalLM and were cut"):
-        e = Explainer(prompted, queries=30, progress=False)(text)
+        e = Explainer(prompted, **QUICK, progress=False)(text)
     assert (len(e), e.cut) == (room, len(whole.names) - room)
     reading = prompted.read(text, "cut", None)
     assert words.decode(reading.after[0]) == "\nSentiment:"
@@ -272,14 +273,14 @@ def test_the_model_is_left_as_it_was_and_identified_by_everything_that_matters(t
     network = prompted.model.train()
     config, weights = network.config.to_dict(), {k: v.clone() for k, v in network.state_dict().items()}
     identity = prompted.identity()
-    explainer = Explainer(prompted, queries=30, progress=False, cache=tmp_path / "answers")
+    explainer = Explainer(prompted, **QUICK, progress=False, cache=tmp_path / "answers")
     e = explainer(TEXT)
     assert all(module.training for module in network.modules())
     assert network.config.to_dict() == config
     assert all(torch.equal(v, weights[k]) for k, v in network.state_dict().items())
     assert not [hook for module in network.modules() for hook in module._forward_pre_hooks.values()]
     assert prompted.identity() == identity == made("gpt2").identity()
-    again = Explainer(made("gpt2"), queries=30, progress=False, cache=tmp_path / "answers")
+    again = Explainer(made("gpt2"), **QUICK, progress=False, cache=tmp_path / "answers")
     assert again(TEXT).score == e.score
     assert again.engine.cost.inputs == 0
     others = [made("gpt2", spellings=True), made("gpt2", template="{text}\nSentiment:"), made("gpt2", ["negative", "good"])]

@@ -10,7 +10,7 @@ from slalom import Explainer
 from slalom.models import Prompted
 from slalom.models.huggingface import saved
 from slalom.models.huggingface.fingerprint import identity_of
-from tests.models.tiny import classifier
+from tests.models.tiny import QUICK, classifier
 from tests.models.tiny_lm import language_model, tokenizer
 
 TEXT, TEMPLATE, LABELS = "a good film and a bad one", "Review: {text}\nSentiment:", ["negative", "positive"]
@@ -64,9 +64,9 @@ def test_a_prompted_model_keeps_its_integers_and_answers_as_without_packs():
     for packs in (None, False):
         prompted = Prompted(network, words, TEMPLATE, LABELS)
         prompted.lm.packs = packs
-        scores.append(Explainer(prompted, progress=False, queries=50)(TEXT).score)
+        scores.append(Explainer(prompted, progress=False, **QUICK)(TEXT).score)
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)
-    plain = Explainer(Prompted(language_model("llama", len(words)), words, TEMPLATE, LABELS), progress=False, queries=50)(TEXT)
+    plain = Explainer(Prompted(language_model("llama", len(words)), words, TEMPLATE, LABELS), progress=False, **QUICK)(TEXT)
     assert 0.0 < abs(scores[0] - plain.score) < 0.1
     assert stored(network) == before
     assert not network.training
@@ -76,7 +76,7 @@ def test_a_classifier_keeps_its_integers():
     plain, words = classifier("llama")
     network = quantised(copy.deepcopy(plain))
     before = stored(network)
-    scores = [Explainer(model, words, progress=False, queries=50)(TEXT).score for model in (network, plain)]
+    scores = [Explainer(model, words, progress=False, **QUICK)(TEXT).score for model in (network, plain)]
     assert 0.0 < abs(scores[0] - scores[1]) < 0.1
     assert stored(network) == before
 

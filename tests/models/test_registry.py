@@ -67,10 +67,13 @@ def test_a_plugin_is_an_adapter_like_any_other(tmp_path):
     install(tmp_path)
     code = """
     import slalom
+    slalom.models.model_of(None)  # the bundled classifier, which needs no torch
     assert "lexicon_plugin" not in sys.modules
+    slalom.models.model_of(lambda texts: [0.0] * len(texts), output="log_odds")
+    assert "lexicon_plugin" in sys.modules  # it may want some callables for itself
     assert list(slalom.models.adapters())[-2:] == ["lexicon", "callable"]
     from lexicon_plugin import Lexicon
-    explainer = slalom.Explainer(Lexicon({"good": 2.0, "bad": -3.0}), labels=["no", "yes"], queries=40)
+    explainer = slalom.Explainer(Lexicon({"good": 2.0, "bad": -3.0}), labels=["no", "yes"], queries=20, check=0)
     e = explainer("a good film with a bad end")
     assert (e.target, e.score, e.model) == ("yes", -1.0, "lexicon"), e
     assert {e.units[i] for i in e.strongest(2)} == {"good", "bad"}
@@ -78,30 +81,12 @@ def test_a_plugin_is_an_adapter_like_any_other(tmp_path):
         slalom.Explainer(Lexicon({}), output="logits")
     except slalom.errors.InputError as error:
         assert str(error) == "output= is for callables, not for lexicons; leave it out", error
-    from slalom.cli import main
-    sys.argv = ["slalom", "info"]
-    try:
-        main()
-    except SystemExit as done:
-        assert done.code == 0
+    print(slalom.models.adapters())
     """
     run = python(tmp_path, code)
     assert run.returncode == 0, run.stderr
     (line,) = (line for line in run.stdout.splitlines() if "lexicon" in line)
     assert "weights of words" in line
-
-
-def test_plugins_are_not_loaded_for_what_the_package_adapts_itself(tmp_path):
-    install(tmp_path)
-    code = """
-    import slalom
-    slalom.models.model_of(None)  # the bundled classifier, which needs no torch
-    assert "lexicon_plugin" not in sys.modules
-    slalom.models.model_of(lambda texts: [0.0] * len(texts), output="log_odds")
-    assert "lexicon_plugin" in sys.modules  # it may want some callables for itself
-    """
-    run = python(tmp_path, code)
-    assert run.returncode == 0, run.stderr
 
 
 BROKEN = {
@@ -113,34 +98,16 @@ BROKEN = {
 }
 
 
-def test_a_broken_plugin_is_named_in_one_line(tmp_path):
-    install(tmp_path, "\n".join(BROKEN))
+def test_a_broken_plugin_is_named_in_one_line_and_left_out(tmp_path):
+    """Those that cannot be loaded, one that fails where it is asked, and one that returns no model."""
+    install(tmp_path, "\n".join([*BROKEN, "hasty = lexicon_plugin:Hasty", "empty = lexicon_plugin:Empty"]))
     code = """
     import warnings
     import slalom
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         explainer = slalom.Explainer(lambda texts: [1.0] * len(texts), output="log_odds")  # the others still work
-        assert len(slalom.models.adapters()) == 5
-        assert repr(slalom.models.adapters())
-    print(*(warning.message for warning in caught), sep="\\n")
-    """
-    run = python(tmp_path, code)
-    lines = run.stdout.splitlines()
-    assert len(lines) == len(BROKEN), run.stderr
-    for message in BROKEN.values():
-        (line,) = (line for line in lines if message in line)
-        assert line.endswith("; it is left out")
-
-
-def test_an_adapter_that_fails_is_left_out_and_one_that_returns_no_model_is_named(tmp_path):
-    install(tmp_path, "hasty = lexicon_plugin:Hasty\nempty = lexicon_plugin:Empty")
-    code = """
-    import warnings
-    import slalom
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        explainer = slalom.Explainer(lambda texts: [1.0] * len(texts), output="log_odds")
+        assert len(slalom.models.adapters()) == 7
     print(*(warning.message for warning in caught), sep="\\n")
     from lexicon_plugin import Empty, Lexicon
     slalom.models.registry.adapters = lambda: {"empty": Empty()}
@@ -150,7 +117,10 @@ def test_an_adapter_that_fails_is_left_out_and_one_that_returns_no_model_is_name
         print(error)
     """
     run = python(tmp_path, code)
-    left_out, named = run.stdout.splitlines()
-    assert left_out.startswith("the adapter 'hasty' failed: AttributeError: 'function' object has no attribute 'weights'")
-    assert left_out.endswith("; it is left out")
+    *lines, named = run.stdout.splitlines()
+    assert len(lines) == len(BROKEN) + 1, run.stderr
+    hasty = "the adapter 'hasty' failed: AttributeError: 'function' object has no attribute 'weights'"
+    for message in (*BROKEN.values(), hasty):
+        (line,) = (line for line in lines if message in line)
+        assert line.endswith("; it is left out")
     assert named == "the adapter 'empty' must return a Model; got NoneType; this is a bug in its package"

@@ -32,6 +32,7 @@ from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import scikit_learn
 from tests.cases import cases
+from tests.models.tiny import QUICK
 
 WORDS = ["good", "great", "fine", "bad", "awful", "dull", "film", "plot", "cast", "the", "was", "very"]
 RNG = np.random.default_rng(0)
@@ -118,7 +119,7 @@ def test_label_probability_and_score_are_the_models_own(name, make, labels):
 
 def test_exact_log_odds_are_taken_where_the_model_has_them():
     model = fitted(LogisticRegression(C=1e12, max_iter=10_000), TWO)
-    e = Explainer(model, queries=20, unit="word")("good great fine")
+    e = Explainer(model, **QUICK, unit="word")("good great fine")
     assert abs(e.score) > 25  # a probability of 1 - 1e-11, which its logarithm would not tell
     assert e.score == pytest.approx(float(model.decision_function(["good great fine"])[0]), rel=1e-12)
 
@@ -127,7 +128,7 @@ def test_one_that_decides_pairs_is_refused_without_probabilities():
     with pytest.raises(InputError, match="decides between pairs of classes"):
         Explainer(fitted(SVC(decision_function_shape="ovo"), THREE))
     model = fitted(OneVsOneClassifier(LinearSVC()), THREE)  # its votes are one column a class
-    e = Explainer(model, queries=20)(ASKED[0])
+    e = Explainer(model, **QUICK)(ASKED[0])
     assert e.prediction == (str(model.predict(ASKED[:1])[0]), None)
 
 
@@ -161,7 +162,7 @@ INDICATORS = np.stack([TWO == "pos", THREE == "mid"], axis=1).astype(int)
 @pytest.mark.filterwarnings("ignore:.*returned probabilities below")
 def test_several_binary_outputs_are_independent_labels(classifier):
     model = fitted(classifier, INDICATORS)
-    e = Explainer(model, queries=20, unit="word", target=0)(ASKED[0])
+    e = Explainer(model, **QUICK, unit="word", target=0)(ASKED[0])
     shares = model.predict_proba(ASKED[:1])
     own = [part[0, -1] for part in shares] if isinstance(shares, list) else shares[0]
     assert np.allclose(e.probabilities, own, rtol=0, atol=1e-12)
@@ -187,16 +188,16 @@ def test_the_predicted_class_is_explained_where_its_score_is_not_the_highest():
             return self.classes_[self.predict_proba(X).argsort(axis=1)[:, -2]]
 
     model = fitted(Contrary(), THREE)
-    for text, e in zip(ASKED, Explainer(model, queries=20, unit="word")(ASKED), strict=True):
+    for text, e in zip(ASKED, Explainer(model, **QUICK, unit="word")(ASKED), strict=True):
         assert e.target == e.prediction[0] == str(model.predict([text])[0])
-    every = Explainer(model, queries=20, unit="word", target="all")(ASKED[0])
+    every = Explainer(model, queries=20, check=0, unit="word", target="all")(ASKED[0])
     assert every.labels[every.leading] == every.prediction[0]
 
 
 def test_decision_values_are_no_log_odds_by_chance():
     texts, labels = ["good film", "great fun", "bad film", "dull mess", "fine show", "so so"] * 20, [1, 1, 0, 0, 2, 2] * 20
     model = make_pipeline(HashingVectorizer(), OneVsRestClassifier(LogisticRegression(fit_intercept=False))).fit(texts, labels)
-    e = Explainer(model, queries=20)("a good film and fun")
+    e = Explainer(model, **QUICK)("a good film and fun")
     share = model.predict_proba(["a good film and fun"])[0].max()
     assert e.score == pytest.approx(logit(share), abs=1e-9)
 
@@ -204,5 +205,5 @@ def test_decision_values_are_no_log_odds_by_chance():
 def test_one_class_is_no_decision_and_two_classes_are_one_pair():
     with pytest.raises(InputError, match="has only one class, 'pos'"):
         Explainer(fitted(MultinomialNB(), np.array(["pos"] * len(TEXTS))))
-    e = Explainer(fitted(SVC(decision_function_shape="ovo"), TWO), queries=20)(ASKED[0])
+    e = Explainer(fitted(SVC(decision_function_shape="ovo"), TWO), **QUICK)(ASKED[0])
     assert e.scale == "decision value"

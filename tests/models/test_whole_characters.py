@@ -51,6 +51,6 @@ def test_no_unit_is_a_part_of_a_character(kind):
         inputs, _ = reading.groups(units.atoms(np.arange(len(units))[None] != heart))[0].build()
         kept = reading.planes[0][units.unit_of_atom != heart]
         assert inputs[0, 0].tolist() == [*reading.before[0], *kept, *reading.after[0]], "all its tokens go together"
-        e = explain(TEXT, queries=40, check=0, unit=unit)
+        e = explain(TEXT, **tiny.QUICK, unit=unit)
         assert e.units == units.names
         assert e.sizes.tolist() == units.sizes.tolist()

@@ -14,7 +14,7 @@ from slalom.models import Engine, Head, Queries, model_of
 from slalom.models.huggingface import HuggingFace
 from slalom.models.huggingface.wrappers import arguments, unwrapped
 from tests.cases import cases
-from tests.models.tiny import adapted, classifier, hooks
+from tests.models.tiny import QUICK, adapted, classifier, hooks
 
 TEXT = "The acting wasn't good! A naïve end, a very good film, but the plot was thin."
 TOPICS = {"n": 3, "problem_type": "multi_label_classification", "id2label": {0: "plot", 1: "cast", 2: "end"}}
@@ -169,9 +169,9 @@ def test_the_forward_pass_goes_through_the_compiled_code():
     made, words = Small(), classifier("bert")[1]
     with torch.compiler.set_stance("default"):
         wrapped = torch.compile(made, backend=backend, dynamic=True)
-        found = Explainer(wrapped, words, queries=30)(TEXT).score
+        found = Explainer(wrapped, words, **QUICK)(TEXT).score
     assert graphs
-    assert found == pytest.approx(Explainer(made, words, queries=30)(TEXT).score, abs=1e-5)
+    assert found == pytest.approx(Explainer(made, words, **QUICK)(TEXT).score, abs=1e-5)
 
 
 def test_a_distributed_model_is_its_own_replica(tmp_path):
@@ -181,7 +181,7 @@ def test_a_distributed_model_is_its_own_replica(tmp_path):
         made, words = classifier("bert", **TOPICS)
         model = HuggingFace(torch.nn.parallel.DistributedDataParallel(made), words)
         assert (model.head, model.context_length) == (LABELS, 64)
-        assert Explainer(model, queries=30)(TEXT).score == Explainer(made, words, queries=30)(TEXT).score
+        assert Explainer(model, **QUICK)(TEXT).score == Explainer(made, words, **QUICK)(TEXT).score
     finally:
         torch.distributed.destroy_process_group()
 
@@ -189,11 +189,11 @@ def test_a_distributed_model_is_its_own_replica(tmp_path):
 def test_switching_an_adapter_off_or_turning_it_down_is_noticed():
     made, words = classifier("llama", **SIGNS)
     wrapped = adapted(made)
-    explainer = Explainer(wrapped, words, queries=30)
+    explainer = Explainer(wrapped, words, **QUICK)
     on = explainer(TEXT).score
     with wrapped.disable_adapter():
         off = explainer(TEXT).score
-    assert off == pytest.approx(Explainer(*classifier("llama", **SIGNS), queries=30)(TEXT).score, abs=1e-5)
+    assert off == pytest.approx(Explainer(*classifier("llama", **SIGNS), **QUICK)(TEXT).score, abs=1e-5)
     assert abs(on - off) > 0.01
     assert explainer(TEXT).score == on
     for module in wrapped.modules():
@@ -330,9 +330,9 @@ class AtLeastThree(torch.nn.Module):
 
 def test_an_input_without_words_is_not_asked_where_the_model_cannot_read_it():
     made, words = classifier("bert")
-    explainer = Explainer(AtLeastThree(), words, queries=30)
+    explainer = Explainer(AtLeastThree(), words, **QUICK)
     assert not explainer.model.read(TEXT, "cut", None).empty
-    assert explainer(TEXT).score == pytest.approx(Explainer(made, words, queries=30)(TEXT).score, abs=1e-5)
+    assert explainer(TEXT).score == pytest.approx(Explainer(made, words, **QUICK)(TEXT).score, abs=1e-5)
 
 
 def test_regression_has_no_probability():
@@ -360,8 +360,8 @@ def test_an_adapter_without_a_classifier_is_refused(tmp_path):
     classifies = adapted(base)
     classifies.save_pretrained(tmp_path / "classifier")
     words.save_pretrained(tmp_path / "classifier")
-    found = Explainer(tmp_path / "classifier", queries=30, device="cpu")(TEXT).score
-    assert found == pytest.approx(Explainer(classifies, words, queries=30)(TEXT).score, abs=1e-5)
+    found = Explainer(tmp_path / "classifier", **QUICK, device="cpu")(TEXT).score
+    assert found == pytest.approx(Explainer(classifies, words, **QUICK)(TEXT).score, abs=1e-5)
 
 
 def test_an_adapter_is_copied_with_its_model():

@@ -12,6 +12,7 @@ CORPUS = [
     "The acting wasn't good! Unbelievable: 3 of 10 naïve viewers left early...",
     "ein schöner Film, 素晴らしい映画 👍🏽 und so weiter",
 ] * 3
+QUICK = {"method": "leave-one-out", "check": 0}  # where an explanation only has to come about
 
 
 def _tokenizer(kind):
