@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from slalom import corpus
 from slalom.corpus.folder import MANIFEST, Folder, write_part
-from slalom.corpus.opening import FORMAT, VERSION
+from slalom.corpus.opening import FORMAT, SETTINGS, VERSION
 
 _WORDS, _PART = 200_000, 20_000
 
@@ -76,8 +76,9 @@ def _write(out: Path, options: argparse.Namespace) -> None:
     names = ["".join(rng.choice(letters, rng.integers(2, 10))) for _ in range(_WORDS)]
     folder = Folder(out)
     model = {"name": "synthetic", "labels": ["neg", "pos"]}
-    about = {"format": FORMAT, "version": VERSION, "part_size": _PART, "full": False, "model": model}
-    folder.write(MANIFEST, json.dumps({**about, "options": {"unit": options.unit}}).encode())
+    about = {"format": FORMAT, "version": VERSION, "part_size": _PART, "full": False, "model": model, "slalom": None}
+    manifest = dict.fromkeys(SETTINGS) | about | {"options": {"unit": options.unit}, "command": {}}
+    folder.write(MANIFEST, json.dumps(manifest).encode())
     for number, first in enumerate(range(0, options.texts, _PART)):
         part = _part(rng, first, min(_PART, options.texts - first), options.words, options.unit, names)
         write_part(folder, number, encoded(part, str(number)))

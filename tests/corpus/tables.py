@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from slalom.corpus.folder import MANIFEST, Folder, write_part
-from slalom.corpus.opening import FORMAT, VERSION
+from slalom.corpus.opening import FORMAT, SETTINGS, VERSION
 from slalom.corpus.table import EXPLAINED, GIVEN, LONGEST, encoded, phrase_column, table
 from slalom.text import simple_words as words
 from slalom.text.units import group_spans
@@ -30,19 +30,14 @@ def row(number, text, effects, *, label="pos", target="pos", spans=None, names=N
     }  # fmt: skip
 
 
-def write(folder, rows, *, unit="token", keep=(), part=1000, labels=("neg", "pos"), model="a model"):
+def write(folder, rows, *, unit="token", keep=(), part=1000, labels=("neg", "pos"), model="a model", full=False):
     """Write rows as a corpus."""
     place = Folder(folder)
-    about = {"name": model, "labels": list(labels)}
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "part_size": part,
-        "full": False,
-        "model": about,
-        "options": {"unit": unit},
-    }
+    options = {"method": "joint", "unit": unit, "queries": "auto", "target": None, "seed": 0}
+    model = {"name": model, "labels": labels, "identity": None}
+    manifest = dict.fromkeys(SETTINGS) | {"format": FORMAT, "version": VERSION, "slalom": None, "command": {}}
+    manifest |= {"options": options, "model": model, "keep": keep, "part_size": part, "full": full}
     place.write(MANIFEST, json.dumps(manifest).encode())
     for k in range(0, len(rows), part):
-        write_part(place, k // part, encoded(table(rows[k : k + part], keep), f"digest {k}"))
+        write_part(place, k // part, encoded(table(rows[k : k + part], keep), f"digest {k // part}"))
     return folder

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from slalom import Explainer, corpus
-from slalom.corpus.folder import MANIFEST, Folder, part_name, write_part
-from slalom.corpus.opening import FORMAT, VERSION
-from slalom.corpus.table import GIVEN, SourceRow, encoded, explained_row, failed_row, part_facts, schema, table
+from slalom.corpus.folder import MANIFEST, Folder, part_name
+from slalom.corpus.table import GIVEN, SourceRow, explained_row, failed_row, part_facts, schema, table
 from slalom.errors import InputError
 from slalom.result import listed
+from tests.corpus.tables import write
 
 TEXTS = ("a good film", "bad", "good good day, is it not")
 
@@ -34,18 +34,13 @@ def source_row(number, text, **given):
 @pytest.fixture(scope="module")
 def written(tmp_path_factory, explainer):
     """A corpus of two parts of two and three texts' places, one of them failed, in a folder."""
-    folder = Folder(tmp_path_factory.mktemp("table") / "out")
     rows = [
         explained_row(source_row(i, text, gold="good"), e, full=True)
         for i, (text, e) in enumerate(zip(TEXTS, explainer(TEXTS), strict=True))
     ]
     rows.append(failed_row(source_row(3, "", gold=None), "a text must have at least one word"))
-    model = {"name": "good", "labels": ["bad", "good"]}
-    manifest = {"format": FORMAT, "version": VERSION, "part_size": 3, "full": True, "model": model}
-    folder.write(MANIFEST, json.dumps(manifest).encode())
-    for number, part in ((0, rows[:3]), (1, rows[3:])):
-        write_part(folder, number, encoded(table(part, ["gold"]), f"digest {number}"))
-    return Path(folder.root)
+    out = tmp_path_factory.mktemp("table") / "out"
+    return write(out, rows, keep=("gold",), part=3, labels=("bad", "good"), model="good", full=True)
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias, final
-from uuid import uuid4
 
 from slalom.errors import InputError, one_line, require
 
@@ -109,12 +108,6 @@ class Folder:
         numbers = {name: int(stem) for name, stem in stems.items() if stem.isdecimal()}
         return sorted(number for name, number in numbers.items() if part_name(number) == f"{PARTS}/{name}")
 
-    def clean(self) -> None:
-        """Remove temporary files that killed processes have left."""
-        for place in (".", PARTS, DIGESTS, UNDER_WAY) if self.is_local else ():
-            for path in Path(self.root, place).glob(".*.tmp"):
-                path.unlink(missing_ok=True)
-
 
 def file_system(address: str) -> tuple[Any, str]:
     """Return the file system of a path or an address, and the path in it."""
@@ -136,9 +129,9 @@ def file_system(address: str) -> tuple[Any, str]:
 
 
 def _write(path: Path, content: Any) -> None:
-    """Write a file of this machine under another name, and rename it when it is on the disk."""
+    """Write a file under another name, which the next try overwrites where this process is killed, and rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid4().hex[:8]}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as file:
             file.write(content)

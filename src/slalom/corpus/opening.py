@@ -13,6 +13,8 @@ from slalom.errors import InputError, count, one_line
 from slalom.result import Explanation
 
 FORMAT, VERSION = "slalom corpus", 3
+DESCRIBED = ("model", "options", "slalom")  # by a worker
+SETTINGS = ("source", "text_column", "id_column", "keep", "text", "full", "part_size", "limit")
 _TEXTS = 1000  # per batch
 _NAMED = 10  # columns in an error
 
@@ -158,6 +160,7 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
     try:
         manifest = dict(json.loads(content))
         version = manifest["format"], manifest["version"]
+        missing = [name for name in (*DESCRIBED, *SETTINGS, "command") if name not in manifest]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder.path(MANIFEST)!r} is not a manifest of a corpus: {one_line(error)}") from error
     if version != (FORMAT, VERSION):
@@ -165,6 +168,8 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
             f"{folder.path(MANIFEST)!r} has format {version}; this slalom reads {(FORMAT, VERSION)};"
             " update slalom, or explain the texts again in another folder"
         )
+    if missing:
+        raise InputError(f"{folder.path(MANIFEST)!r} is not a manifest of a corpus: it lacks {missing[0]!r}")
     return manifest
 
 

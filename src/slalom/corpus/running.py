@@ -21,7 +21,7 @@ from slalom.corpus.executors import Executor, InProcess, Processes, RayActors, p
 from slalom.corpus.files import Source
 from slalom.corpus.folder import DIGESTS, MANIFEST, PARTS, PROGRESS, UNDER_WAY, Folder, damage, part_file, part_name, write_part
 from slalom.corpus.lock import locked
-from slalom.corpus.opening import FORMAT, VERSION, Corpus, read_manifest
+from slalom.corpus.opening import FORMAT, SETTINGS, VERSION, Corpus, read_manifest
 from slalom.corpus.progress import Progress
 from slalom.corpus.sources import Columns, digest, rows_of, source_of
 from slalom.corpus.table import EXPLAINED, SourceRow, arrow, counts, encoded, table
@@ -31,8 +31,6 @@ from slalom.explainer import Explainer
 
 PART_SIZE, MAX_FAILURES = 500, 20
 _MAX_TIMEOUT = 1e6  # seconds
-_DESCRIBED = ("model", "options", "slalom")  # by a worker
-_SETTINGS = ("source", "text_column", "id_column", "keep", "text", "full", "part_size", "limit")
 
 
 def run(
@@ -150,7 +148,7 @@ def retry_failed(
         InputError: As `run` does.
     """
     folder = Folder(out)
-    manifest = _complete_manifest(folder)
+    manifest = read_manifest(folder)
     if source is None:
         source = manifest["source"]["address"]
         if manifest["source"]["kind"] == "iterable":
@@ -158,19 +156,11 @@ def retry_failed(
         if not Path(str(source)).exists():  # a manifest of someone else must not choose who is asked
             raise InputError(f"the texts came from {str(source)!r}, which is no file here; confirm it by source= (--source)")
     rows = source_of(source, manifest["text_column"], manifest["source"].get("split"))
-    settings = {name: manifest[name] for name in _SETTINGS}
+    settings = {name: manifest[name] for name in SETTINGS}
     where = _Where(workers, ray, cores_per_worker, gpus_per_worker, timeout, max_failures)
     corpus_run = _Run(folder, rows, settings, explainer, where, progress, manifest["command"])
     with corpus_run.exclusive():
         return corpus_run.retry()
-
-
-def _complete_manifest(folder: Folder) -> dict[str, Any]:
-    manifest = read_manifest(folder)
-    missing = [name for name in (*_DESCRIBED, *_SETTINGS, "command") if name not in manifest]
-    if missing:
-        raise InputError(f"{folder.path(MANIFEST)!r} is not a manifest of a corpus: it lacks {missing[0]!r}")
-    return manifest
 
 
 @final
@@ -239,7 +229,6 @@ class _Run:
         with locked(self.folder):
             self._read_manifest()  # another run may have begun the corpus meanwhile
             self._compare(self.settings)
-            self.folder.clean()
             self.interrupted = {int(name) for name in self.folder.names(UNDER_WAY) if name.isdecimal()}
             try:
                 yield
@@ -296,7 +285,7 @@ class _Run:
     def _read_manifest(self) -> None:
         """Read the manifest; a folder without one must have no files of the names that a run writes."""
         if self.folder.read(MANIFEST) is not None:
-            self.corpus.manifest = _complete_manifest(self.folder)
+            self.corpus.manifest = read_manifest(self.folder)
             return
         others = [PROGRESS] if self.folder.read(PROGRESS) is not None else []
         others += [name for name in (PARTS, DIGESTS, UNDER_WAY) if self.folder.names(name)]

@@ -98,7 +98,7 @@ def summary(
         "model": table.model, "folder": table.folder, "target": counts.target, "labels": list(table.labels),
         "texts": counts.rows, "explained": counts.texts, "poor": counts.poor, "include_poor": include_poor,
         "other_targets": {name: n for name, n in counts.targets.items() if name != counts.target},
-        "unit": table.manifest.get("options", {}).get("unit", "token"),
+        "unit": table.manifest["options"]["unit"],
         "min_texts": least, "strongest": _STRONGEST, "sort": sort, "phrases": phrases, "gold": gold, "slice": slices,
         "accuracy": counts.accuracy, "candidates": len(selection.sums["n"]),
         "groups": {grouping: list(sizes) for grouping, sizes in counts.sizes.items()}, "group_texts": counts.sizes,

@@ -68,7 +68,7 @@ class ServedCorpus:
         connect().close()
         self._folder = Folder(path)
         manifest = read_manifest(self._folder)
-        keep = tuple(manifest.get("keep", ()))
+        keep = tuple(manifest["keep"])
         for column in filter(None, (gold, slices)):
             if column not in keep:
                 kept = ", ".join(keep) or "none"
@@ -130,7 +130,7 @@ class ServedCorpus:
         with self._summarising:
             began = time.monotonic()
             try:
-                self._same = self._same or _same_model(self._corpus.manifest["model"].get("identity"), self._models)
+                self._same = self._same or _same_model(self._corpus.manifest["model"]["identity"], self._models)
                 self._values = self._counted()
                 made = summary(self._corpus, gold=self._texts.gold, slices=self._slices, target=target or None, progress=step)
                 found = summary_content(made)
@@ -163,14 +163,13 @@ class ServedCorpus:
 
     def _about(self, parts: Stamps) -> dict[str, Any]:
         manifest, saved = self._corpus.manifest, saved_progress(self._folder)
-        options: Mapping[str, Any] = manifest.get("options", {})
-        done, running, queries = self._count(parts), is_running(self._folder), options.get("queries")
+        done, running, options = self._count(parts), is_running(self._folder), manifest["options"]
         return {
             "name": self.name,
             "model": printable(self._corpus.model),
             "labels": list(self._corpus.labels),
-            "options": {name: options.get(name) for name in ("method", "unit", "target")}
-            | {"queries": queries if isinstance(queries, int) else None, "seed": options.get("seed", 0)},
+            "options": {name: options[name] for name in ("method", "unit", "target", "seed")}
+            | {"queries": options["queries"] if isinstance(options["queries"], int) else None},
             "gold": self._texts.gold,
             "slice": self._slices,
             "columns": {name: self._values.get(name, []) for name in self._texts.keep},
