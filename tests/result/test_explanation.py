@@ -406,8 +406,7 @@ def test_damaged_files_are_refused_in_one_line(damage):
 
 
 def test_a_method_without_a_sign_has_strengths_in_words():
-    e = slalom.Explainer(method="attention", check=0, progress=False)("A fine film.")
-    assert not e.signed
+    e = replace(explanation("A fine film", [0.5, 0.1, 0.3]), method="attention", signed=False)
     assert "strength " in unit_texts(e, [0])[0]
     assert "removal" not in repr(e).split("\n", 2)[2].split("Scores")[0]
 

@@ -8,7 +8,7 @@ import slalom
 from slalom.errors import InputError
 from tests.factories import benchmark, fitted
 
-CASES = 600  # benchmarks/hostile_files.py runs thousands
+CASES = 150  # benchmarks/hostile_files.py runs thousands
 
 
 def test_a_file_with_one_part_changed_is_refused_or_works():
@@ -18,7 +18,7 @@ def test_a_file_with_one_part_changed_is_refused_or_works():
         assert change != "unchanged" or outcome == "works", kind
         counted[outcome] += 1
     assert sum(counted.values()) > CASES
-    assert min(counted.values()) > 40
+    assert min(counted.values()) > 10
 
 
 def test_what_a_file_does_not_hold_takes_no_memory(tmp_path):
