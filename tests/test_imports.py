@@ -9,7 +9,6 @@ from pathlib import Path
 import grimp
 
 from slalom.cli.app import COMMANDS
-from tests.cases import cases
 
 HEAVY = ("torch", "transformers", "matplotlib", "plotly", "pandas", "sklearn", "captum", "openai", "fastapi", "pyarrow", "ray")
 
@@ -49,35 +48,34 @@ def test_imports_load_no_optional_dependency():
         assert not set(line.split()) & set(HEAVY), module
 
 
-@cases("command", ["", *COMMANDS])
-def test_help_needs_no_arrays(command):
-    words = [*command.split(), "--help"]
-    code = f"import sys; sys.argv = ['slalom', *{words}]\nfrom slalom.cli import main\ntry:\n main()\nexcept SystemExit: "
-    *_, loaded, commands = python(
-        code + "print(*sys.modules)\nprint(*[name for name in sys.modules if name.startswith('slalom.cli.')])"
+def test_help_needs_no_arrays():
+    """The help of one command after the other, in one interpreter."""
+    code = (
+        "import sys\nfrom slalom.cli import main\n"
+        f"for words in {[[], *([command] for command in COMMANDS)]}:\n"
+        " sys.argv = ['slalom', *words, '--help']\n try: main()\n except SystemExit: print('loaded', words, *sys.modules)\n"
     )
+    lines = [line.split() for line in python(code) if line.startswith("loaded")]
+    assert len(lines) == 1 + len(COMMANDS)
+    assert not {f"slalom.cli.{name}" for name in COMMANDS} & set(lines[0])  # each is imported when it runs
     heavy = {"numpy", "scipy", "tqdm", "jinja2", "tokenizers", *HEAVY}
-    assert not {name.split(".")[0] for name in loaded.split()} & heavy
-    others = COMMANDS.keys() - {command}
-    assert not {f"slalom.cli.{name}" for name in others} & set(commands.split())
+    for line in lines:
+        assert not {name.split(".")[0] for name in line} & heavy, line[1]
 
 
 def test_the_core_names_what_a_user_needs_and_every_public_name_exists():
-    names = "Slalom, fit, recover, shapley, banzhaf, leave_one_out, Joint, Sgd, Alternating"
-    code = "import slalom.core as c; print(*[n for n in c.__all__ if not hasattr(c, n)], len(c.__all__) > 10)"
-    printed = python(f"from slalom.core import {names}; print(*(x.__name__ for x in ({names})))\n{code}")
-    assert printed == [names.replace(",", ""), "True"]
+    import slalom.core  # noqa: PLC0415
+
+    needed = {"Slalom", "fit", "recover", "shapley", "banzhaf", "leave_one_out", "Joint", "Sgd", "Alternating"}
+    assert needed <= set(slalom.core.__all__)
+    assert all(hasattr(slalom.core, name) for name in slalom.core.__all__)
 
 
-def test_a_fit_needs_no_torch():
-    code = "from slalom.core import fit; print(fit([[1, 0], [0, 1], [1, 1]], [1.0, 2.0, 1.5]).r2 > 0.9)"
-    assert python(f"import sys; sys.modules['torch'] = None\n{code}") == ["True"]
-
-
-def test_a_transformer_without_torch_names_what_to_install():
-    code = "from slalom.theory import slalom_transformer"
-    asked = f"try:\n {code}\nexcept Exception as error: print(type(error).__name__, error)"
-    (line,) = python(f"import sys; sys.modules['torch'] = None\n{asked}")
+def test_a_fit_needs_no_torch_and_a_transformer_names_what_to_install():
+    code = "from slalom.core import fit; print(fit([[1, 0], [0, 1], [1, 1]], [1.0, 2.0, 1.5]).r2 > 0.9)\n"
+    asked = "try:\n from slalom.theory import slalom_transformer\nexcept Exception as error: print(type(error).__name__, error)"
+    fitted, line = python(f"import sys; sys.modules['torch'] = None\n{code}{asked}")
+    assert fitted == "True"
     assert line.startswith("MissingExtra slalom_transformer needs torch and transformers; install them with")
 
 

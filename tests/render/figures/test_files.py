@@ -1,18 +1,22 @@
 """What all pictures have in common: files of every kind without warnings, the user's axes, long labels, no global state."""
 
+import sys
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 
+import slalom.render
 from slalom import Explainer
 from slalom.core import Slalom
+from slalom.errors import MissingExtra
 from slalom.render.figures import Plots
 from slalom.render.figures.canvas import Words
-from tests.factories import ODD_WORDS, in_order, python, random_explanation, with_pairs, with_se
+from tests.factories import ODD_WORDS, in_order, random_explanation, with_pairs, with_se
 from tests.render.figures.artists import artist
 
 KINDS = ("scatter", "text", "bar", "pairs", "removal_curve")
@@ -30,7 +34,7 @@ def e():
 def test_files_of_every_kind_are_written_without_a_warning_and_their_text_is_text(e, tmp_path):
     for kind in KINDS:
         figure = getattr(e.plot, kind)()
-        for ending in ("png", "svg", "pdf"):
+        for ending in ("png", "svg", "pdf") if kind == "bar" else ("svg",):
             figure.savefig(tmp_path / f"x.{ending}", dpi=60)
             assert (tmp_path / f"x.{ending}").stat().st_size > 2000
         texts = [part.text or "" for part in ET.parse(tmp_path / "x.svg").iter("{http://www.w3.org/2000/svg}text")]
@@ -42,34 +46,30 @@ def test_files_of_every_kind_are_written_without_a_warning_and_their_text_is_tex
     assert e.plot.bar()._repr_png_().startswith(b"\x89PNG")  # in a notebook
 
 
-def test_pictures_go_into_the_users_axes_and_subfigures(e, tmp_path):
-    for kind in ("scatter", "bar", "removal_curve"):
+def test_pictures_go_into_the_users_axes_and_subfigures(e):
+    for kind in ("bar", "removal_curve"):
         mine = Figure(figsize=(9, 4), layout="constrained")
         left, right = mine.subplots(1, 2)
         assert getattr(e.plot, kind)(ax=left) is mine
         assert left.get_xlabel()
         assert not right.get_xlabel()
-        mine.savefig(tmp_path / "x.png", dpi=50)
     whole = Figure(figsize=(9, 5))
     part, _ = whole.subfigures(1, 2)
     assert e.plot.scatter(ax=part.add_subplot()) is whole
     whole.draw_without_rendering()
 
 
-def test_nothing_stays_open_and_without_matplotlib_the_extra_is_named(tmp_path):
-    code = """
-        import slalom
-        e = slalom.Explainer(lambda t: [float(len(x)) for x in t], output='log_odds', queries=20)('a b c d e f g h')
-        [getattr(e.plot, kind)() for kind in ('scatter', 'text', 'bar', 'removal_curve')]
-        print('matplotlib.pyplot' in sys.modules)
-        sys.modules['matplotlib'] = None
-        for name in [name for name in sys.modules if name.startswith('slalom.render.figures')]: del sys.modules[name]
-        try: e.plot
-        except slalom.errors.MissingExtra as error: print(error)
-    """
-    run = python(tmp_path, code)
-    said = "drawing pictures needs matplotlib; install it with: pip install 'slalom-xai[plots]'"
-    assert (run.stdout, run.stderr) == (f"False\n{said}\n", "")
+def test_nothing_stays_open_and_without_matplotlib_the_extra_is_named(e, monkeypatch):
+    e.plot.bar()
+    assert not pyplot.get_fignums()
+    for name in [name for name in sys.modules if name.startswith("slalom.render.figures")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(slalom.render, "figures", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(
+        MissingExtra, match=r"drawing pictures needs matplotlib; install it with: pip install 'slalom-xai\[plots\]'"
+    ):
+        _ = e.plot
 
 
 def test_labels_and_units_are_never_formulas_and_a_users_style_does_not_leak_in():
