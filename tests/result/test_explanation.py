@@ -1,5 +1,6 @@
 import json
 from dataclasses import MISSING, fields, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,11 +20,13 @@ from tests.oracle import Oracle
 TEXT = 'A <b>good</b> film, "not" bad & so on 👍🏽'
 
 
+@cache  # explanations are frozen
 def one(**options):
     oracle = Oracle({"good": 3.0, "bad": -5.0, "film,": 2.0}, {"bad": 1.0}, (0.1, 0.5))
     return Explainer(oracle, output="log_odds", queries=120, **options)(TEXT)
 
 
+@cache
 def three():
     def logits(texts):
         return np.array([[t.count("o"), t.count("a"), 0.1 * len(t)] for t in texts], dtype=float)
