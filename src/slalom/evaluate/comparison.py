@@ -93,7 +93,7 @@ def compare(
         >>> compare(model, texts, methods=["ridge", "random"], queries=50, output="log_odds", progress=False).rows
         [('ridge', 50), ('random', None)]
     """
-    comparison = _prepared(model, texts, tokenizer, out, options)
+    comparison = _prepared(model, texts, tokenizer, out, **options)
     spending = comparison.explainer.engine.spending
     if spending.max_cost is not None:
         estimate = comparison.estimate()
@@ -117,28 +117,39 @@ def comparison_estimate(model: Any, texts: Iterable[str], tokenizer: Any = None,
         >>> print(comparison_estimate(model, ["one good film and two bad ones", "a bad end"], **options))
         164 queries, about 754 tokens: $0.000754
     """
-    return _prepared(model, texts, tokenizer, None, options).estimate()
+    return _prepared(model, texts, tokenizer, None, **options).estimate()
 
 
-def _prepared(model: Any, texts: Any, tokenizer: Any, out: Any, options: CompareOptions) -> Comparison:
+def _prepared(
+    model: Any,
+    texts: Any,
+    tokenizer: Any,
+    out: Any,
+    *,
+    methods: Any = DEFAULT_METHODS,
+    queries: Any = 500,
+    measures: Any = None,
+    corpus: Any = None,
+    human: Any = None,
+    target: Any = None,
+    unit: Any = "token",
+    seed: Any = 0,
+    **about_model: Any,
+) -> Comparison:
     """Check all arguments of a comparison."""
     if isinstance(model, Explainer):
         raise InputError("model must be what an Explainer takes; got an Explainer: pass its model and options instead")
-    unknown = sorted(options.keys() - CompareOptions.__annotations__.keys())
+    unknown = sorted(about_model.keys() - ModelKeywords.__annotations__.keys())
     if unknown:
         taken = ", ".join(CompareOptions.__annotations__)
         raise TypeError(f"compare has no option {', '.join(unknown)}; it has {taken}")
-    about_model: Any = {name: value for name, value in options.items() if name in ModelKeywords.__annotations__}
-    target, unit, corpus = options.get("target"), options.get("unit", "token"), options.get("corpus")
-    texts, budgets, path = _texts(texts), _budgets(options.get("queries", 500)), _file(out)
-    methods = [find_method(name) for name in _listed("methods", options.get("methods", DEFAULT_METHODS), "'joint', 'lime'")]
+    texts, budgets, path = _texts(texts), _budgets(queries), _file(out)
+    methods = [find_method(name) for name in _listed("methods", methods, "'joint', 'lime'")]
     if not methods:
         raise InputError("methods must name at least one method; slalom.list_methods() lists them")
-    human = _annotations(options.get("human"), texts)
-    measures = _measures(options.get("measures"), corpus is not None, human is not None)
-    explainer = Explainer(
-        model, tokenizer, target=target, seed=options.get("seed", 0), unit=unit, progress=False, **about_model
-    )
+    human = _annotations(human, texts)
+    measures = _measures(measures, corpus is not None, human is not None)
+    explainer = Explainer(model, tokenizer, target=target, seed=seed, unit=unit, progress=False, **about_model)
     explainer.model.head.resolve(target, np.zeros(explainer.model.head.n_outputs))  # before anything is asked
     if path is not None and "<lambda>" in explainer.options.unit_name:
         raise InputError("out= knows a unit function by its name; got a lambda; define it with def")
