@@ -40,14 +40,6 @@ def test_the_same_as_scikit_learn(alpha):
     assert np.allclose(ours(names), peer.feature_log_prob_[1] - peer.feature_log_prob_[0])
 
 
-def test_forty_is_what_the_paper_takes_and_its_ranks_are_ours():
-    ours = NaiveBayes.fit(TEXTS, LABELS, str.split)
-    yes, no = " ".join(TEXTS[:2]).split(), " ".join(TEXTS[2:]).split()
-    names = sorted(ours.ratios)
-    paper = [(yes.count(name) + 40) / (no.count(name) + 40) for name in names]
-    assert rank_correlation(ours(names), paper) == pytest.approx(1.0)
-
-
 @cases("ties", [False, True])
 def test_rank_correlation_is_scipys(ties):
     rng = np.random.default_rng(0)

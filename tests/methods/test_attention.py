@@ -55,11 +55,6 @@ def test_mean_and_rollout_by_hand(name):
             assert row.sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_attention_has_no_sign():
-    assert not AttentionMean().signed
-    assert not AttentionRollout().signed
-
-
 @cases("name", sorted(set(ARCHITECTURES) - set(READS)))
 def test_models_without_one_stack_of_attention_are_refused(name):
     made, words = classifier(name)

@@ -174,38 +174,6 @@ def test_one_layer_by_the_rules_for_relevances(name, epsilon):
     np.testing.assert_allclose(found, by_hand, rtol=1e-7, atol=1e-9 * np.abs(by_hand).max())
 
 
-@cases("layers", [1, 3])
-@cases("name", LAYERS)
-def test_without_biases_only_the_softmax_keeps_relevance(name, layers):
-    """What the softmaxes keep is what their expansion says: sum_i R_i - sum_i x_i (R_i - s_i sum_j R_j)."""
-    weigh, seen = relevance._attention_weights, []
-
-    def watched(logits, causal):
-        found = weigh(logits, causal)
-        seen.append((logits, found))
-        return found
-
-    grad = torch.autograd.grad
-    slopes = []
-
-    def everything(score, entered):
-        first, *rest = grad(score, [entered, *(found for _, found in seen)])
-        slopes.extend(rest)
-        return (first,)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relevance, "_attention_weights", watched)
-        patch.setattr(torch.autograd, "grad", everything)
-        found, score = everywhere(*network(name, layers, biases=False))
-    kept = 0.0
-    for (logits, shares), slope in zip(seen, slopes, strict=True):
-        x, s = logits.detach(), shares.detach()
-        R = s * slope
-        kept += float(R.sum() - (x * (R - s * R.sum(dim=-1, keepdim=True))).sum())
-    assert len(slopes) == layers
-    assert found.sum() + kept == pytest.approx(score, rel=1e-9)
-
-
 def test_of_two_classes_those_for_one_are_minus_those_for_the_other():
     net, words = network("bert", 1, biases=True)
     np.testing.assert_allclose(everywhere(net, words, 0)[0], -everywhere(net, words, 1)[0], rtol=1e-9)

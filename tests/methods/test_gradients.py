@@ -3,7 +3,6 @@
 import sys
 from types import SimpleNamespace
 
-import captum.attr
 import numpy as np
 import pytest
 import torch
@@ -82,23 +81,9 @@ def test_input_times_gradient_is_what_a_longer_row_of_the_table_does(name):
     np.testing.assert_allclose(own, slopes, atol=2e-3 * np.abs(slopes).max())
 
 
-def test_captum_finds_the_same_integrals_on_the_layer():
-    effects, found = looked("bert", IntegratedGradients(steps=20))
-    ids = torch.tensor([found.words(TEXT)["input_ids"]])
-    start, (_, own) = ids.clone(), embedded(found)
-    start[:, own] = found.words.pad_token_id
-
-    def forward(ids):
-        return found.model.head.scores(found.net(ids).logits, 1, torch.logsumexp)
-
-    layer = captum.attr.LayerIntegratedGradients(forward, found.net.get_input_embeddings())
-    theirs = layer.attribute(ids, start, n_steps=20)[0, own].sum(dim=1)
-    np.testing.assert_allclose(effects, theirs.detach().numpy(), rtol=1e-7, atol=1e-12)
-
-
 @cases("name", ["bert", "xlnet"])
 def test_integrated_gradients_sum_to_the_difference_from_padding(name):
-    effects, found = looked(name, IntegratedGradients(steps=200))
+    effects, found = looked(name, IntegratedGradients(steps=100))
     ids = np.array(found.words(TEXT)["input_ids"])
     _, own = embedded(found)
     ids[own] = found.words.pad_token_id
@@ -107,7 +92,7 @@ def test_integrated_gradients_sum_to_the_difference_from_padding(name):
 
 
 def test_without_a_padding_token_the_way_begins_at_zero():
-    effects, found = looked("gpt2", IntegratedGradients(steps=150))
+    effects, found = looked("gpt2", IntegratedGradients(steps=100))
     vectors, own = embedded(found)
     vectors[:, own] = 0.0
     with torch.no_grad():
@@ -151,23 +136,6 @@ def test_sums_that_cancel_are_refused():
     for name in ("bloom", "deberta-v2"):
         with pytest.raises(InputError, match=r"LayerNorm of .* use IntegratedGradients\(\)"):
             looked(name, InputXGradient())
-
-
-def test_every_kind_of_head_is_explained():
-    for n, kind in ((1, None), (2, None), (4, None), (3, "multi_label_classification")):
-        for target in range(n):
-            made, words = classifier("distilbert", n, problem_type=kind)
-            model = model_of(made.double(), words)
-            reading, step = model.read(TEXT, "cut", None), 1e-5
-            effects, last, answers = InputXGradient().attribute(model, reading, target, 0), reading.types[-1], []
-            weight = made.get_input_embeddings().weight
-            row = weight[last].detach().clone()
-            for sign in (1, -1):
-                with torch.no_grad():
-                    weight[last] = row * (1 + sign * step)
-                answers.append(score(model, reading, target))
-            slope = (answers[0] - answers[1]) / (2 * step)
-            assert effects[reading.types == last].sum() == pytest.approx(slope, rel=1e-5, abs=1e-8)
 
 
 def test_arguments_are_checked():

@@ -7,7 +7,7 @@ import slalom
 from slalom import Explainer
 from slalom.core import Additive
 from slalom.errors import InputError
-from slalom.methods import BlackBoxMethod, Method, WhiteBoxMethod, list_methods
+from slalom.methods import BlackBoxMethod, WhiteBoxMethod, list_methods
 from tests.cases import cases
 from tests.factories import install, python
 
@@ -51,16 +51,6 @@ def test_an_explainer_takes_a_method_by_name_or_by_itself():
         Explainer(score, output="log_odds", method=7)
     with pytest.raises(InputError, match="explains one class at a time"):
         Explainer(lambda texts: [[x, 0.0, 1.0] for x in score(texts)], output="logits", target="all")(TEXT, method="lime")
-
-
-def test_the_kinds_of_methods_say_what_they_need():
-    assert {name for name, one in list_methods().items() if one.needs == ("attention",)} == {"attention", "rollout"}
-    for one in list_methods().values():
-        assert isinstance(one, Method)
-        if isinstance(one, WhiteBoxMethod):
-            assert not one.takes_budget
-        if isinstance(one, BlackBoxMethod):
-            assert one.needs == ("queries",)
 
 
 PLUGIN = """

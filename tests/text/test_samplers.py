@@ -77,17 +77,11 @@ def test_scales_cover_every_size_evenly_with_both_ends():
     assert kept[-1] == 0
     assert set(np.unique(kept)) == set(range(41))
     assert np.bincount(kept)[3:38].min() >= 20
+    assert len(np.unique(draw(Scales(), 400, 1000).keep.sum(axis=1))) <= 50, "few lengths"
+    assert len(draw(Scales(), 5, 1000).keep) == 2**5, "a short text completely"
     each = asked.keep[1:-1].mean(axis=0)
     assert each.min() > 0.45
     assert each.max() < 0.55, "every unit is kept about as often as any other"
-
-
-def test_scales_take_few_lengths_of_a_long_text():
-    assert len(np.unique(draw(Scales(), 400, 1000).keep.sum(axis=1))) <= 50
-
-
-def test_a_short_text_is_asked_about_completely():
-    assert len(draw(Scales(), 5, 1000).keep) == 2**5
 
 
 def test_bad_numbers_are_refused():
