@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.training import ATTENTION, Labelled, train
+from slalom import Explainer
 from slalom.models import Model
 from slalom.theory import attention
 from slalom.theory.attention.game import RatioGame
@@ -86,7 +87,7 @@ def slaloms(model: Model) -> None:
     for n, queries in ((10, 500), (100, 500), (100, 3000)):
         rows = []
         for text in texts(model, n, 5):
-            found = attention.relate(model, text, queries=queries)
+            found = attention.relate(model, Explainer(model)(text, queries=queries, check=200))
             near, far = found.explanation.fidelity
             r2 = [np.nan if q is None or q.r2 is None else q.r2 for q in (near, far)]
             look = attention.trace(model, text)

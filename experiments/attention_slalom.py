@@ -4,6 +4,7 @@ from typing import Any
 
 from experiments.harness import Claim, Lab, Result, Table, mean
 from experiments.one_layer import NAMES, network, networks, texts
+from slalom import Explainer
 from slalom.theory import attention
 
 
@@ -35,7 +36,9 @@ def run(lab: Lab) -> Result:
 
 def related(lab: Lab, kind: str, number: int, queries: int) -> dict[str, Any]:
     """Return the figures of one text."""
-    found = attention.relate(network(lab, kind), texts(lab)[number], queries=queries, seed=lab.seed)
+    model = network(lab, kind)
+    explainer = Explainer(model, queries=queries, check=200, seed=lab.seed, progress=False)
+    found = attention.relate(model, explainer(texts(lab)[number]))
     near, far = found.explanation.fidelity.near, found.explanation.fidelity.far
     return {
         "near": near.r2, "far": far.r2, "effect": found.effect, "value": found.value, "importance": found.importance,

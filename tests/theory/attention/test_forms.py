@@ -269,7 +269,7 @@ def test_what_is_no_model_or_no_text_is_said_in_a_line():
     for given in (["good"], None, 3):
         with pytest.raises(InputError, match="a text must be a string"):
             attention.trace(model, given)
-    for ask in (attention.trace, attention.compare, attention.relate, attention.Reference):
+    for ask in (attention.trace, attention.compare, attention.Reference):
         with pytest.raises(InputError, match=r"attention\.load; got str"):
             ask("folder", TEXT)
 

@@ -65,7 +65,7 @@ def test_a_head_that_does_not_see_unk_is_a_slalom_of_its_values_and_logits():
 
 
 def test_the_fit_finds_the_values_and_logits_of_such_a_head():
-    found = attention.relate(quiet(), " ".join(WORDS), queries=300)
+    found = attention.relate(quiet(), slalom.Explainer(quiet())(" ".join(WORDS), queries=300))
     look = attention.trace(quiet(), " ".join(WORDS))
     assert min(found.value, found.importance, found.effect) > 0.999
     assert found.rewards == pytest.approx(look.rewards[0, look.word_positions])
@@ -79,7 +79,7 @@ def test_a_word_that_is_not_louder_than_unk_makes_no_slalom():
 
 
 def test_slalom_is_nearly_exact_on_a_trained_layer():
-    found = attention.relate(trained(), TEXT)
+    found = attention.relate(trained(), slalom.Explainer(trained())(TEXT))
     assert found.explanation.fidelity.near.r2 > 0.99
     assert found.explanation.fidelity.far.r2 > 0.99
     assert found.effect > 0.999

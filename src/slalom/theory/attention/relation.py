@@ -17,9 +17,7 @@ from slalom.core import Slalom
 from slalom.core.checks import Floats
 from slalom.core.measures import Point
 from slalom.errors import InputError
-from slalom.explainer import Explainer
-from slalom.methods import Method
-from slalom.models import Model, Target
+from slalom.models import Model
 from slalom.result import Explanation
 from slalom.theory.attention.traces import ForwardTrace, check_output, read, trace_reading
 
@@ -57,36 +55,21 @@ class Relation(NamedTuple):
         )
 
 
-def relate(
-    model: Model,
-    text: str,
-    *,
-    target: Target = None,
-    method: str | Method = "joint",
-    queries: int | None = None,
-    check: int = 200,
-    seed: int = 0,
-) -> Relation:
-    """Explain a text by SLALOM, and return its values and importances beside those of the network.
+def relate(model: Model, explanation: Explanation) -> Relation:
+    """Return the values and importances of an explanation beside those of the network.
 
     Args:
         model: As `slalom.theory.attention.load` returns it.
-        text: The text.
-        target: A class, by index or label. Default: class 1 of two.
-        method: As for the Explainer, like `queries`, `check` and `seed`.
-        queries: Budget of model queries.
-        check: Number of held-out queries.
-        seed: Of the queries and the fit.
+        explanation: An explanation of a text by this model, one unit per word, as `slalom.Explainer(model)(text)`.
 
     Raises:
-        InputError: The model is not one layer of attention with two classes.
+        InputError: The model is not one layer of attention with two classes, or a unit is not one word.
     """
-    reading, _ = read(model, text, 0)
+    e = explanation
+    reading, _ = read(model, e.text, 0)
     check_output(model.head, "log_odds")
-    explainer = Explainer(
-        model, target=target, unit="token", method=method, queries=queries, check=check, seed=seed, progress=False
-    )
-    e = explainer(text)
+    if len(e) != len(reading.names):
+        raise InputError(f"the explanation must have one unit for each of {len(reading.names)} words; it has {len(e)}")
     traced = trace_reading(model, reading, e.labels.index(e.target))
     attention, rewards = traced.attention[:, traced.word_positions], traced.rewards[:, traced.word_positions]
     shares = attention.mean(axis=0)
