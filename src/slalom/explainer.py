@@ -444,7 +444,6 @@ class Explainer:
         return confirm(explanation, ask, empty, threshold, max_queries)
 
     def _configured(self, *, errors: str = "raise", **options: Unpack[CallOptions]) -> Options:
-        """Return the options of the Explainer, updated by those of a call and checked."""
         unknown = options.keys() - CallOptions.__annotations__.keys()
         if unknown:
             names = ", ".join(CallOptions.__annotations__)
@@ -461,7 +460,6 @@ class Explainer:
         return replace(self.options, **changes, errors=errors)
 
     def _column(self, explanation: Explanation) -> int | Literal["all"]:
-        """Return the target of an explanation as the index of a class of this model."""
         if explanation.values.ndim == 2:
             return "all"
         if explanation.target not in self.model.head.labels:
@@ -488,5 +486,4 @@ class Explainer:
 
 
 def _drawn(seed: int | None) -> int:
-    """Return the seed, or a random one for None."""
     return int(np.random.default_rng().integers(2**31)) if seed is None else seed

@@ -248,7 +248,6 @@ def lines_of(content: str, source: str) -> list[str]:
 
 
 def _is_words(value: Any) -> bool:
-    """Return whether a value is a string other than a number."""
     return isinstance(value, str) and bool(value.strip()) and not _is_number(value)
 
 

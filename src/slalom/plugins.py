@@ -51,7 +51,6 @@ def load_plugin(point: EntryPoint, kind: type[T], taken_names: Iterable[str]) ->
 
 
 def _strings(kind: type) -> list[str]:
-    """Return the attributes that a kind of plugin declares as strings."""
     return [name for name, declared in kind.__annotations__.items() if declared is str]
 
 

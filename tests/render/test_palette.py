@@ -9,7 +9,7 @@ import slalom
 from slalom.methods import OURS
 from slalom.render.figures.theme import theme_of
 from slalom.render.page.parts import asset, style
-from slalom.render.palette import DARK, LIGHT, THEMES, contrast, is_ours, strengths
+from slalom.render.palette import DARK, LIGHT, THEMES, contrast, is_ours, mix, strengths
 from tests.cases import cases
 from tests.factories import explanation
 from tests.render.figures.artists import artist
@@ -76,3 +76,13 @@ def test_ours_are_those_of_the_registry_and_every_method_has_a_colour_of_its_own
 def test_strengths_are_shares_of_the_full_size():
     assert strengths(np.array([1.0, -4.0, 8.0]), 4.0).tolist() == [0.25, -1.0, 1.0]
     assert strengths(np.array([0.0, 0.0]), 0.0).tolist() == [0.0, 0.0]
+
+
+def test_ink_can_be_read_on_every_colour():
+    for theme in THEMES.values():
+        for hue in (theme.positive, theme.negative, theme.neutral):
+            for strength in np.linspace(0, 1, 21):
+                assert contrast(theme.ink, mix(theme.paper, hue, theme.wash * float(strength))) >= 4.5
+            assert contrast(hue, theme.paper) >= 3.0  # WCAG's limit for graphics
+        for text in (theme.ink, theme.muted):
+            assert contrast(text, theme.paper) >= 4.5

@@ -142,7 +142,7 @@ def test_plain_numbers_get_no_probability():
     assert (columns.prediction, columns.target, columns.score) == (("1", None), "1", 2.0)
     for shown in (e, margin, columns):
         assert "%" not in shown._repr_html_().split("</p>")[0]
-        assert shown.plot.text()
+        assert shown.plot.bar()
         assert shown.to_html()
 
 

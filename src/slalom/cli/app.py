@@ -33,8 +33,6 @@ COMMANDS = {  # what `slalom --help` says of them: their modules are imported wh
 
 
 class _HelpFormatter:
-    """Prints groups of options in two columns, names and what they do, without boxes."""
-
     def __call__(self, console: Any, options: Any, panel: Any) -> None:
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
@@ -91,7 +89,6 @@ def main() -> None:
 
 
 def _run(words: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     try:
         return int(app(words or ["--help"], exit_on_error=False, print_error=False) or (0 if words else 2))
     except (UsageError, CycloptsError) as error:

@@ -127,7 +127,6 @@ def context(
 
 
 def _characters(span: str) -> tuple[int, int]:
-    """Return the two numbers of a span."""
     numbers = span.split(":")
     if len(numbers) != 2 or not all(number.strip().isdecimal() for number in numbers):
         raise UsageError(f"--span must be two whole numbers such as 12:19; got {span!r}")
@@ -135,7 +134,6 @@ def _characters(span: str) -> tuple[int, int]:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a file, or of standard input."""
     from_file = path != Path(STANDARD_INPUT)
     text = read_text(path) if from_file else read_standard_input()
     if not text.strip():

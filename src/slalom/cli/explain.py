@@ -187,7 +187,6 @@ def _numbered(
 
 
 def _flip(explainer: Any, e: Any, wanted: bool | None) -> Any:
-    """Return the flip of a text or why there is none, where it is wanted; by default where no single unit decides."""
     from slalom.result.flip import sentence  # noqa: PLC0415
 
     if _wants_flip(e, wanted):
@@ -234,7 +233,6 @@ def _texts(text: str | None, rows: Rows) -> list[str]:
 
 
 def _check_outputs(file: Path | None, output: Output) -> None:
-    """Fail before the work, not after it, where an output cannot be written."""
     check_outputs(file, output.html, output.png, output.out)
     if output.png is not None and output.png.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"a picture must be a .png, .svg or .pdf file; got {str(output.png)!r}")

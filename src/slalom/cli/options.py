@@ -34,7 +34,6 @@ def queries_option(_: Any, tokens: Any) -> int | str:
 
 
 def _prices(_: Any, tokens: Any) -> Any:
-    """Return prices given as two numbers, or the path of a file."""
     parts = tokens[0].value.split(",")
     try:
         return dict(zip(("input", "output"), map(float, parts), strict=len(parts) > 1))

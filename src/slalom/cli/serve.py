@@ -113,7 +113,6 @@ def serve(
 
 
 def _named_models(models: Models, local: bool, language_model: LanguageModel) -> "list[tuple[str, Explainer, str, bool]]":
-    """Return title, explainer and code of each model that the options name, and whether an API answers."""
     named: list[str | None] = [*dict.fromkeys(models.model)] or [None]
     language_model.say_what_is_loaded(named)  # the imports take longer than a small model
     found = []
@@ -157,7 +156,6 @@ def _explained(
 
 
 def _run(server: "Server", open_page: bool) -> int:
-    """Serve until Ctrl-C."""
 
     def ready() -> None:
         console().print(f"slalom is running at {server.address} (Ctrl-C stops it)", markup=False, soft_wrap=True)

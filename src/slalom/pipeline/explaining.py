@@ -134,7 +134,6 @@ def check_pairs(engine: Engine, run: TextRun, options: Options) -> None:
 
 
 def _errors(result: MethodResult, task: Task, observed: Observed) -> dict[str, Floats]:
-    """Return the standard errors of a result; those of removal are at least what rounding makes of scores."""
     errors = result.errors
     if task.whole < min(len(task.units), _LEAST_ROWS):
         return {}
@@ -173,7 +172,6 @@ def _fidelity(task: Task, predicted: Floats, observed: Observed) -> Fidelity:
 
 
 def _spread(task: Task, predicted: Floats, observed: Observed) -> Spread | None:
-    """Return how far predictions of all rows are from their scores, by the number of removed atoms."""
     held_out, known = np.arange(len(task.keep)) > task.whole, observed.known
     removed = task.units.sizes.sum() - task.units.lengths(task.keep)
     return spread_of(removed[known], (predicted - observed.scores)[known], held_out[known])

@@ -60,10 +60,6 @@ class Theme:
             return self.neutral
         return self.muted if score == 0 else self.positive if score > 0 else self.negative
 
-    def shade(self, t: float, signed: bool = True) -> Colour:
-        """Return the colour behind a text whose score is t in [-1, 1], or in [0, 1] where it has no sign."""
-        return mix(self.paper, self.hue(t, signed), self.wash * min(abs(t), 1.0))
-
     def text(self, hue: Colour) -> Colour:
         """Return a hue with as much ink as makes it readable on paper and on rows that are marked."""
         mixed = (mix(hue, self.ink, float(share)) for share in np.linspace(0, 1, 41))

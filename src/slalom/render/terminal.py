@@ -78,7 +78,6 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
 
 
 def _together(e: Explanation) -> str:
-    """Return the pairs of units that act together, in one line."""
     column = e.column()
     pairs = (
         f"{' + '.join(_short(e.units[i], 20) for i in units)} {effect if column is None else effect[column]:+.2f}"  # type: ignore[index]
@@ -88,7 +87,6 @@ def _together(e: Explanation) -> str:
 
 
 def _answer(e: Explanation) -> list[Text]:
-    """Return the question and the answer of a language model, with the part that is explained underlined."""
     if e.answer is None:
         return []
     answer = Text("answer:   ", "dim").append(_harmless(e.answer.text), "default not dim")
@@ -188,7 +186,6 @@ def _effects(e: Explanation, name: str, chosen: NDArray[np.int64], intervals: bo
 
 
 def _parameter(e: Explanation, name: str, known: NDArray[np.bool_] | None, chosen: NDArray[np.int64]) -> list[Text]:
-    """Return the cells of values or importances."""
     scores, errors, cells = e.scores(name), e.standard_errors(name), []
     for i in chosen:
         within = "" if errors is None or not np.isfinite(errors[i]) else f" ± {NORMAL_95 * errors[i]:.2f}"
@@ -215,7 +212,6 @@ def _uncertain(e: Explanation, name: str) -> NDArray[np.bool_]:
 
 
 def _legend(e: Explanation, table: _Listed, named: str, about: str) -> list[str]:
-    """Return the lines below the table: what its numbers mean."""
 
     def meaning(name: str) -> str:
         return (

@@ -71,13 +71,11 @@ def _whole(part: Any) -> int:
 
 
 def _array(part: Any) -> Any:
-    """Return an array of one or more dimensions, or a number."""
     array = real_array("it", part, (0, 1, 2))
     return array if array.ndim else float(array)
 
 
 def _errors(part: Any) -> Any:
-    """Return standard errors; those that are not known are infinite or NaN."""
     array = np.array(part)
     if array.dtype.kind not in "iuf" or (array < 0.0).any():
         raise ValueError("it must be numbers that are not negative")
@@ -279,7 +277,6 @@ def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, 
 
 @contextmanager
 def _named(part: str) -> Iterator[None]:
-    """Turn what goes wrong with a part of a file into an InputError that names it."""
     try:
         yield
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:

@@ -127,7 +127,7 @@ class Explanation(Document):
 
     @property
     def plot(self) -> Any:
-        """Plots of this explanation: `plot.scatter()`, `plot.text()`, `plot.bar()`, `plot.removal_curve()`."""
+        """Plots of this explanation: `plot.scatter()`, `plot.bar()`, `plot.pairs()`, `plot.removal_curve()`."""
         from slalom.render.figures import Plots  # noqa: PLC0415
 
         return Plots(self)

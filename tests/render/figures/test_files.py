@@ -19,7 +19,7 @@ from slalom.render.figures.canvas import Words
 from tests.factories import ODD_WORDS, in_order, random_explanation, with_pairs, with_se
 from tests.render.figures.artists import artist
 
-KINDS = ("scatter", "text", "bar", "pairs", "removal_curve")
+KINDS = ("scatter", "bar", "pairs", "removal_curve")
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_nothing_stays_open_and_without_matplotlib_the_extra_is_named(e, monkeyp
 def test_labels_and_units_are_never_formulas_and_a_users_style_does_not_leak_in():
     e = in_order(["$a", "b$", "$\\frac{1}$"], [1.0, -1.0, 2.0], np.zeros(3), labels=("$n$", "$y^2$"), target="$y^2$")
     with mpl.rc_context({"axes.facecolor": "red", "figure.facecolor": "red", "axes.grid": True, "text.color": "red"}):
-        for kind in ("scatter", "text", "bar"):
+        for kind in ("scatter", "bar"):
             figure = getattr(e.plot, kind)()
             figure.draw_without_rendering()
             assert figure.get_facecolor()[:3] == (1.0, 1.0, 1.0)
@@ -85,7 +85,7 @@ def test_labels_and_units_are_never_formulas_and_a_users_style_does_not_leak_in(
 
 def test_long_labels_are_cut_and_leave_the_axes_their_room():
     words = "the customer is quite satisfied with the delivery, has no further questions and would order again at any time"
-    for long, kind, classes in ((words, "scatter", 3), ("W" * 120, "text", None), ("z" * 120, "bar", 3)):
+    for long, kind, classes in ((words, "scatter", 3), ("z" * 120, "bar", 3)):
         e = random_explanation(classes=classes, link=False)
         target = "all" if classes else long
         surrogate = Slalom(e.values, e.importances, (np.zeros(classes) if classes else 0.0, 25.0))
@@ -101,5 +101,5 @@ def test_long_labels_are_cut_and_leave_the_axes_their_room():
         assert long[:4] in written
         assert long not in written
         assert "…”" in written
-        assert kind == "text" or figure.axes[0].get_position().width > 0.6
+        assert figure.axes[0].get_position().width > 0.6
         assert kind != "scatter" or "only effects count" in written

@@ -135,7 +135,6 @@ def write_rows(ax: Axes, texts: list[str], theme: Theme, right: bool = False) ->
 
 
 def _hatched(hue: Colour, theme: Theme) -> dict[str, Any]:
-    """Return the look of a bar that is not distinguishable from zero."""
     strong = mix(theme.paper, hue, 0.6)
     return {"facecolor": mix(theme.paper, hue, _PALE), "edgecolor": strong, "hatch": _HATCH, "linewidth": 0.0}
 

@@ -107,7 +107,6 @@ class ComparedPlots:
         return f"mean of {count(len({record['text'] for record in self._compared.records}), 'text')}"
 
     def _point(self, row: Row, measure: str, across: str, x: float | None = None) -> list[_Point]:
-        """Return the point of a row; none where it is not known."""
         if measure not in self._compared.measures:
             raise InputError(f"measure must be one that was taken, {', '.join(self._compared.measures)}; got {measure!r}")
         summary = self._compared.summary(row, measure)

@@ -142,7 +142,6 @@ def _finish(ax: Axes, view: View, theme: Theme, first: int) -> None:
 
 
 def _plain(line: Line2D) -> Line2D:
-    """Return the line without its markers, for the legend."""
     return Line2D([], [], color=line.get_color(), linestyle=line.get_linestyle(), linewidth=1.6)
 
 

@@ -101,7 +101,6 @@ def place(discs: Floats, radii: Floats, named: list[int], sizes: Floats, inside:
 
 
 def _candidates(anchor: Floats, radius: float, size: Floats, inside: Floats, gap: float) -> Floats:
-    """Return boxes (k, 4) to try: rings around the point, then a grid over everything."""
     direction = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)
     centres = [anchor + direction * (radius + gap + ring * size[1]) + np.sign(direction.round(9)) * size / 2 for ring in _RINGS]
     low, high = inside[:2] + size / 2, inside[2:] - size / 2
@@ -116,7 +115,6 @@ def _nearest(boxes: Floats, point: Floats) -> Floats:
 
 
 def _touch(first: Floats, second: Floats, gap: float) -> Floats:
-    """Return which boxes (k, 4) and (m, 4) are closer than the gap."""
     a, b = first[:, None], second[None]
     return np.asarray((a[..., :2] < b[..., 2:] + gap).all(axis=2) & (b[..., :2] < a[..., 2:] + gap).all(axis=2))
 

@@ -10,7 +10,6 @@ from slalom.explainer import Explainer
 from slalom.render.charts import View
 from slalom.render.figures.bar import bar, pairs
 from slalom.render.figures.curve import asked_curve, tested_curve
-from slalom.render.figures.highlight import highlight
 from slalom.render.figures.scatter import scatter
 from slalom.render.figures.theme import theme_of
 from slalom.result import Explanation
@@ -24,7 +23,7 @@ class Plots:
     """The figures of one explanation, as `explanation.plot`.
 
     Every method returns a matplotlib Figure: `figure.savefig("name.svg")` saves it. All take `target`, the label or index of a
-    class where several were explained (default: the predicted one), and `theme`, "light" or "dark"; all but `text` take `ax`,
+    class where several were explained (default: the predicted one), and `theme`, "light" or "dark", and `ax`,
     matplotlib axes to draw into (default: a new figure). They raise InputError for an argument of the wrong kind.
 
     Blue is for the target, orange against it. Importances, and the scores of methods without a sign (such as attention), are
@@ -45,7 +44,7 @@ class Plots:
         self._explanation = explanation
 
     def __repr__(self) -> str:
-        return "Plots: scatter(), text(), bar(), pairs(), removal_curve()"
+        return "Plots: scatter(), bar(), pairs(), removal_curve()"
 
     def _view(self, target: _Target) -> View:
         return View(self._explanation, self._explanation.column(target))
@@ -62,18 +61,6 @@ class Plots:
             outside.
         """
         return scatter(self._view(target), whole_number("label", label, 0), ax, theme_of(theme))
-
-    def text(self, score: str = "removal", target: _Target = None, max_lines: int = 60, theme: _Theme = "light") -> Figure:
-        """Draw the text with each unit on a colour by its score.
-
-        Args:
-            score: A name that `Explanation.scores` takes.
-            max_lines: How many lines of text to show; a note says what is left out.
-
-        Returns:
-            The figure, as tall as the text.
-        """
-        return highlight(self._view(target), score, whole_number("max_lines", max_lines, 1), theme_of(theme))
 
     def bar(
         self,

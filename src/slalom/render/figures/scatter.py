@@ -92,7 +92,6 @@ def _punctuation(name: str) -> bool:
 
 
 def _areas(shares: Floats, weights: Floats) -> Floats:
-    """Return the areas of points with these shares of attention."""
     return np.asarray(_SMALLEST + (_LARGEST - _SMALLEST) * shares / max(float(weights.max()), _FULL))
 
 

@@ -58,7 +58,6 @@ def comparison_page(compared: Compared, title: str | None = None) -> str:
 
 
 def _facts(compared: Compared, texts: int) -> list[tuple[str, str]]:
-    """Return what is known about the comparison."""
     names = {"identity": "model's identity", "first": "first text", "last": "last text"}
     facts = [("texts measured", str(texts))] if compared.about.get("texts") != texts else []
     for name, value in compared.about.items():
@@ -95,7 +94,6 @@ def _same(mean: float | None, best: float | None) -> bool:
 
 
 def _charts(compared: Compared, paired: list[str]) -> list[dict[str, str]]:
-    """Return the figures as addresses that hold them, light and dark, and what they say; why not, where there are none."""
     try:
         from slalom.render.figures.canvas import Words  # noqa: PLC0415
     except MissingExtra as error:

@@ -92,7 +92,6 @@ def content(e: Explanation) -> dict[str, Any]:
 
 
 def _answer(e: Explanation) -> dict[str, Any] | None:
-    """Return the question, and the answer before, in and after the part that is explained; None where there is none."""
     a = e.answer
     if a is None:
         return None
@@ -118,13 +117,11 @@ def _score(views: list[View], score: Score, numbers: Floats | None, errors: Floa
 
 
 def _frame(view: View) -> dict[str, Any]:
-    """Return what the scatter shows of a class, by the same rule as the figure."""
     x, y, pale = view.frame()
     return {"x": x, "y": y, "pale": np.flatnonzero(pale).tolist()}
 
 
 def _facts(e: Explanation) -> list[tuple[str, str]]:
-    """Return how the explanation was made and how well it predicts the model, as names and values."""
     if not e.signed or not e.fidelity.known:
         fidelity = [("Fidelity", fidelity_text(e))]
     else:
