@@ -472,11 +472,14 @@ def test_redirected_commands_show_their_progress_in_lines(run, tmp_path, monkeyp
     language_model("llama", len(words)).save_pretrained(tmp_path / "lm")
     words.save_pretrained(tmp_path / "lm")
     (tmp_path / "t.txt").write_text("A good film.\nA bad film.\n")
-    asking = r"asking: [\d,]+ of [\d,]+ (tokens|queries) \(\d+%\), \d+ s"
+    asking = r"asking: [\d,]+ of [\d,]+ (tokens|queries) \(\d+%\), \d\d:\d\d"
     commands = (
         (["explain", "--file", "t.txt", "--queries", 20], [asking, "explaining: 2 of 2 texts"]),
-        (["compare", "--file", "t.txt", "--methods", "random,ridge"], [r"comparing: 2 of 4 explanations \(50%\).*, random$"]),
-        (["corpus", "run", "t.txt", "out", "--queries", 20], [r"explaining: 1 of 2 texts \(50%\), \d+ s, about \d+ s left$"]),
+        (["compare", "--file", "t.txt", "--methods", "random,ridge"], [r"comparing: 2 of 4 explanations \(50%\).*, ridge$"]),
+        (
+            ["corpus", "run", "t.txt", "out", "--queries", 20],
+            [r"explaining: 1 of 2 texts \(50%\), \d\d:\d\d, about \d\d:\d\d left$"],
+        ),
         (["context", "--lm", "lm", "--file", "t.txt", "--question", "good?", "--answer", "good.", "--queries", 8], [asking]),
     )
     run("--version")  # drops what saving the model has printed
