@@ -55,7 +55,7 @@ def reviews(lab: Lab, data: str) -> Reviews:
 
 def _own(lab: Lab, data: str) -> Reviews:
     """Return reviews made of phrases, both kinds to train on, and some that were written by hand to explain."""
-    train, test = (_phrases(number, seed) for number, seed in ((200, lab.seed), (50, lab.seed + 1)))
+    train, test = (_phrases(number, seed) for number, seed in ((320, lab.seed), (50, lab.seed + 1)))
     written = {"imdb": FILMS, "yelp": RESTAURANTS}[data][: lab.each(data, "texts", 0, 2)]
     marked = tuple(Annotated(one.text, one.words, one.marks[None]) for one in written)
     return Reviews(train, test, tuple(one.text for one in written), marked if data == "yelp" else ())
