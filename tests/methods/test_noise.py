@@ -232,15 +232,9 @@ def test_nothing_known_gives_a_constant():
 class Sampling(Model):
     """A SLALOM of words that answers with noise of a known variance; some answers are refused."""
 
-    def __init__(self, noise=0.5, refuse=0.0, n=N):
-        self.head, self.name, self.truth, self.noise, self.refuse = (
-            Head("score", ("0", "1")),
-            "sampling",
-            planted(3, n),
-            noise,
-            refuse,
-        )
-        self.n = n
+    def __init__(self, noise=0.5, refuse=0.0):
+        self.head, self.name, self.truth = Head("score", ("0", "1")), "sampling", planted(3)
+        self.noise, self.refuse = noise, refuse
 
     @property
     def n_columns(self):
@@ -264,7 +258,7 @@ class Sampling(Model):
     def submit(self, inputs):
         rows = []
         for text in inputs:
-            present = np.isin([f"w{i}" for i in range(self.n)], text.split())
+            present = np.isin([f"w{i}" for i in range(N)], text.split())
             rng = np.random.default_rng([*text.encode()])
             answered = rng.random() >= self.refuse or present.all()
             rows.append((self.truth(present[None].astype(float))[0] + self.noise * rng.normal(), float(answered)))
@@ -285,15 +279,8 @@ class Sampling(Model):
 TEXT = " ".join(f"w{i}" for i in range(N))
 
 
-def explainer(model, **options):
-    made = slalom.Explainer(lambda texts: np.zeros(len(texts)), output="log_odds", progress=False, unit="word", **options)
-    made.model, made.engine = model, type(made.engine)(model, progress=False)
-    made.pipeline = type(made.pipeline)(model, made.engine)
-    return made
-
-
 def test_ceiling_is_that_of_the_formula_and_is_shown_and_saved():
-    e = explainer(Sampling(0.5), queries=200, check=100)(TEXT)
+    e = slalom.Explainer(Sampling(0.5), unit="word", queries=200, check=100)(TEXT)
     tested = e.held_out
     for q, rows in ((e.fidelity.near, slice(0, tested.near)), (e.fidelity.far, slice(tested.near, None))):
         scores = tested.scores[rows]
@@ -306,7 +293,9 @@ def test_ceiling_is_that_of_the_formula_and_is_shown_and_saved():
 
 
 def test_refused_answers_do_not_count_in_fidelity():
-    clean, refusing = (explainer(Sampling(0.0, refuse), queries=200, check=100)(TEXT) for refuse in (0.0, 0.3))
+    clean, refusing = (
+        slalom.Explainer(Sampling(0.0, refuse), unit="word", queries=200, check=100)(TEXT) for refuse in (0.0, 0.3)
+    )
     left = len(refusing.held_out.scores)
     assert 50 < left < 90
     assert refusing.fidelity.near.queries + refusing.fidelity.far.queries == left
@@ -318,7 +307,7 @@ def test_refused_answers_do_not_count_in_fidelity():
 
 
 def test_auto_budget_works_with_noise_and_refusals():
-    e = explainer(Sampling(0.5, 0.2), queries="auto", max_queries=200, method="ridge")(TEXT)
+    e = slalom.Explainer(Sampling(0.5, 0.2), unit="word", queries="auto", max_queries=200, method="ridge")(TEXT)
     assert e.stopped
     assert e.fidelity.far.ceiling is not None
 
