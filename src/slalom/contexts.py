@@ -297,12 +297,7 @@ def language_model_of(
 
 
 def sources_of(context: Any, unit: str | UnitFunction | None = None) -> Sources:
-    """Return a context in parts.
-
-    Example:
-        >>> sources_of("It rains. It pours.").kind, sources_of(["It rains. It pours."]).kind
-        ('sentence', 'document')
-    """
+    """Return a context in parts."""
     if unit is not None and not callable(unit) and unit not in UNITS:
         raise InputError(f"unit must be one of {', '.join(map(repr, UNITS))}; got {unit!r}")
     if not isinstance(context, str) and isinstance(context, Sequence) and context and isinstance(context[0], Mapping):

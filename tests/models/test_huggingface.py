@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Queries, model_of
-from slalom.models.huggingface import HuggingFace
+from slalom.models.huggingface.model import HuggingFace
 from tests.cases import cases
 from tests.models.tiny import ARCHITECTURES, QUICK, classifier, tokenizer
 

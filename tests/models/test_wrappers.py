@@ -11,7 +11,7 @@ import transformers as hf
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Head, Queries, model_of
-from slalom.models.huggingface import HuggingFace
+from slalom.models.huggingface.model import HuggingFace
 from slalom.models.huggingface.wrappers import arguments, unwrapped
 from tests.cases import cases
 from tests.models.tiny import QUICK, adapted, classifier, hooks

@@ -5,19 +5,11 @@ from numpy.typing import NDArray
 
 
 class Memory:
-    """The answers of one model.
-
-    Args:
-        n_columns: Numbers per answer.
-
-    Attributes:
-        slots: From the digest of an input to its row in the table.
-        table: The answers, NaN where there is none yet.
-    """
+    """The answers of one model, of so many numbers each."""
 
     def __init__(self, n_columns: int) -> None:
-        self.slots: dict[bytes, int] = {}
-        self.table = np.full((0, n_columns), np.nan)
+        self.slots: dict[bytes, int] = {}  # from the digest of an input to its row in the table
+        self.table = np.full((0, n_columns), np.nan)  # NaN where there is no answer yet
 
     def add(self, keys: list[bytes]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows of inputs, and the places of those among them that are new, each once."""

@@ -64,10 +64,6 @@ def length_ranges(rows: Mapping[int, int], overhead: int) -> list[list[int]]:
     """Return lengths in ranges, one per batch, so that padding and the overhead of the batches together are least.
 
     A range costs its overhead, and its largest length for each of its inputs.
-
-    Example:
-        >>> length_ranges({5: 10, 6: 10, 90: 10}, 100)
-        [[5, 6], [90]]
     """
     lengths = sorted(rows)
     if not overhead:

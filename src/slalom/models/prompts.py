@@ -59,13 +59,7 @@ class PromptTemplate(ABC):
 
 @final
 class Template(PromptTemplate):
-    """A prompt with one place for the text, written {text}; all other braces are kept as they are.
-
-    Args:
-        content: A string, or chat messages ``[{"role": "user", "content": "Review: {text}"}]``.
-
-    Raises:
-        InputError: The place for the text is missing or occurs twice, or a message is malformed.
+    """A prompt with one place for the text, written {text}: a string, or chat messages.
 
     Example:
         >>> Template("Review: {text}\\nSentiment:").fill("A fine film.")
@@ -85,12 +79,7 @@ class Template(PromptTemplate):
 
 
 def messages(content: Any, what: str) -> tuple[tuple[str, str], ...]:
-    """Return chat messages as pairs of role and content.
-
-    Example:
-        >>> messages([{"role": "user", "content": "Hello"}], "a chat")
-        (('user', 'Hello'),)
-    """
+    """Return chat messages as pairs of role and content."""
     try:
         pairs = tuple(
             (part["role"], part["content"]) if isinstance(part, Mapping) else () if isinstance(part, str) else tuple(part)
@@ -109,12 +98,7 @@ def messages(content: Any, what: str) -> tuple[tuple[str, str], ...]:
 @final
 @dataclass(frozen=True)
 class LabelSet:
-    """Labels and the continuations of the prompt that stand for them.
-
-    Args:
-        names: The labels, at least two, all different.
-        continuations: For each label, the strings that stand for it; their probabilities are added.
-    """
+    """Labels and, for each, the continuations of the prompt that stand for it; their probabilities are added."""
 
     names: tuple[str, ...]
     continuations: tuple[tuple[str, ...], ...]

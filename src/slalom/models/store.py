@@ -23,17 +23,6 @@ from slalom.forks import wait_before_fork
 _COLUMNS = [("model", 1), ("key", 2), ("outputs", 0)]  # with their places in the primary key
 _KEYS_PER_SELECT = 500  # keys in one SELECT
 _FAILURES = (sqlite3.Error, UnicodeDecodeError)  # the latter where a message quotes what is damaged
-_ADVICE = {  # by SQLite message
-    "locked": "wait for the other process that uses it, or name another file",
-    "readonly": "make the file and its folder writable, or name another file",
-    "full": "free some space, or name a file on another disk",
-    "malformed": "delete the file, or name another one",
-    "codec": "delete the file, or name another one",
-    "not a database": "name another file",
-    "unable to open": "name a file in a folder that exists and can be written",
-}
-
-
 _WORKING = RLock()  # SQLite's own locks, held by another thread, would never be released in a forked process
 wait_before_fork(_WORKING)
 
@@ -41,19 +30,11 @@ wait_before_fork(_WORKING)
 class AnswerStore:
     """The answers of one model in a cache file; a context manager that does nothing where there is no file.
 
-    Args:
-        file: The SQLite file, created where there is none; None stores nothing.
-        model_id: Identifies the model whose answers are read and written.
-
     Attributes:
-        timeout: Seconds to wait for the lock of another process.
         failed: Whether an answer could not be written; the file is no longer used then.
-
-    Raises:
-        InputError: The file cannot be opened or read, or belongs to another program.
     """
 
-    timeout = 60.0
+    timeout = 60.0  # seconds to wait for the lock of another process
 
     def __init__(self, file: Path | None, model_id: str | None) -> None:
         self.file, self.model_id, self.failed = file, model_id, False
@@ -100,8 +81,7 @@ class AnswerStore:
             self._close()
             self.failed = True
             warnings.warn(
-                f"answers can no longer be written to the cache {str(self.file)!r}: {error}; they are kept in memory only;"
-                f" {_advice(error)}",
+                f"answers can no longer be written to the cache {str(self.file)!r}: {error}; they are kept in memory only",
                 UserWarning,
                 stacklevel=2,
             )
@@ -145,12 +125,8 @@ class AnswerStore:
                 base.close()
 
     def _unusable(self, error: Exception) -> InputError:
-        reason = f"{str(self.file)!r}: {one_line(error)}; {_advice(error)}"
+        reason = f"{str(self.file)!r}: {one_line(error)}; name another file"
         return InputError(f"cache must be an SQLite file that can be read and written; {reason}")
-
-
-def _advice(error: Exception) -> str:
-    return next((advice for symptom, advice in _ADVICE.items() if symptom in str(error)), "name another file")
 
 
 def _packed(key: bytes, outputs: Floats) -> bytes:

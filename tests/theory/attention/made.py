@@ -10,7 +10,7 @@ import torch
 
 from experiments.learnt_tokenizers import learnt_words, new_tokenizer
 from experiments.training import ATTENTION, Labelled, train
-from slalom.models.huggingface import HuggingFace
+from slalom.models.huggingface.model import HuggingFace
 from slalom.theory import attention
 
 WORDS = ["good", "fine", "bad", "poor", "the", "film", "was", "and", "of", "story"]

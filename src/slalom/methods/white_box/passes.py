@@ -16,7 +16,8 @@ import torch
 from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.models import Model, Reading
-from slalom.models.huggingface import HuggingFace, TokenReading, torch_classifier
+from slalom.models.huggingface.model import HuggingFace, torch_classifier
+from slalom.models.huggingface.reading import TokenReading
 
 
 @final

@@ -286,14 +286,7 @@ def from_samples(texts: Sequence[tuple[str, Outcome]], continuations: Sequence[S
 
 
 def named_label(text: str, continuations: Sequence[Sequence[str]]) -> int | None:
-    """Return the label that an answer begins with, whatever its case; None where it begins with none.
-
-    Example:
-        >>> named_label(" Positive.", [[" positive"], [" negative"]])
-        0
-        >>> named_label("positively awful", [[" positive"], [" negative"]]) is None
-        True
-    """
+    """Return the label that an answer begins with, whatever its case; None where it begins with none."""
     answer = text.lstrip(" \t\n\r\"'*`([{").casefold()
     for label, spellings in enumerate(continuations):
         for spelling in spellings:

@@ -25,7 +25,7 @@ from slalom.models.huggingface.module import evaluating, memory_errors, to_devic
 from slalom.models.huggingface.reading import readable
 from slalom.models.huggingface.saved import positions, quietly
 from slalom.models.huggingface.trees import common, packed, visible
-from slalom.models.huggingface.wrappers import arguments, ids_by_keyword, unwrapped
+from slalom.models.huggingface.wrappers import additive_mask, arguments, call, plain_logits, unwrapped
 from slalom.models.sources import Prompt
 
 _LOGITS = 2**27  # numbers of float32 that are held at once
@@ -35,21 +35,13 @@ _PROBE = "The quick brown fox jumps over 13 lazy dogs; it isn't bored."
 
 
 class _Row(NamedTuple):
-    """A pack of sequences as a row of a batch.
-
-    Attributes:
-        ids: Its tokens.
-        parents: The place of the token before each.
-        places: Where tokens are predicted.
-        predicted: These tokens.
-        slots: Where their log-probabilities go.
-    """
+    """A pack of sequences as a row of a batch."""
 
     ids: list[int]
-    parents: list[int]
-    places: list[int]
-    predicted: list[int]
-    slots: list[int]
+    parents: list[int]  # the place of the token before each
+    places: list[int]  # where tokens are predicted
+    predicted: list[int]  # these tokens
+    slots: list[int]  # where their log-probabilities go
 
 
 @final
@@ -237,7 +229,6 @@ class LocalLanguageModel(LanguageModel):
             filler = int(getattr(self._config, "pad_token_id", None) == 0)  # transformers warns about the padding token
             ids, at = self._tensor([row.ids for row in batch], filler), self._tensor([row.places for row in batch])
             logits = self._forward(ids, at, parents, past)
-            logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
             predicted = self._tensor([row.predicted for row in batch]).to(logits.device)
             parts.append((logits.gather(2, predicted[..., None])[..., 0] - logits.logsumexp(2)).flatten())
             targets.append(self._tensor([row.slots for row in batch], total).to(logits.device).flatten())
@@ -291,12 +282,10 @@ class LocalLanguageModel(LanguageModel):
                 more["past_key_values"].batch_repeat_interleave(len(ids))
                 width = past.get_seq_length()
             more["position_ids"] = seen.sum(dim=2) + (width - 1)
-            number = next(p.dtype for p in self.model.parameters() if p.is_floating_point())
-            hidden = torch.nn.functional.pad(~seen, (width, 0))[:, None]
-            more["attention_mask"] = hidden.to(number) * torch.finfo(number).min
+            more["attention_mask"] = additive_mask(self.model, torch.nn.functional.pad(~seen, (width, 0))[:, None])
         with self._only(places, ids.shape) as chosen:
-            answer = self.model(input_ids=ids, **more) if ids_by_keyword(self._arguments) else self.model(ids, **more)
-        logits = getattr(answer, "logits", None)
+            answer = call(self.model, self._arguments, ids, **more)
+        logits = plain_logits(answer)
         if not isinstance(logits, torch.Tensor) or logits.ndim != 3:
             got = type(answer).__name__ if logits is None else tuple(logits.shape)
             raise ModelError(

@@ -25,7 +25,7 @@ from slalom.models.head import Head
 from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.module import TorchModel, Transfer, to_device, to_host
 from slalom.models.huggingface.reading import TokenReading
-from slalom.models.huggingface.wrappers import arguments, ids_by_keyword
+from slalom.models.huggingface.wrappers import additive_mask, arguments, call, plain_logits
 
 Activation = Literal["softmax", "sigmoid", "none"]
 
@@ -192,25 +192,23 @@ class HuggingFace(TorchModel):
         if mask is not None and mask.default is inspect.Parameter.empty:
             more["attention_mask"] = torch.ones_like(ids)
         if self._masks and padding is not None:
-            # What is added to the attention before the softmax: of a mask of two axes transformers asks the GPU whether it
-            # masks anything, and waits for all that is under way (5.22).
-            number = next(p.dtype for p in self.model.parameters() if p.is_floating_point())
+            # Of a mask of two axes transformers (5.22) asks the GPU whether it masks anything, and waits for the answer.
             masked = to_device(torch.from_numpy(padding[:, None, None, :]), self.device)
-            more["attention_mask"] = masked.to(number) * torch.finfo(number).min
+            more["attention_mask"] = additive_mask(self.model, masked)
         if "use_cache" in self._arguments:
             more["use_cache"] = False
         if self._lends_cache:
             # Without a cache transformers looks for several texts in one row, and waits for the GPU to tell (5.22).
             more["past_key_values"] = DynamicCache(config=self._text_config)
         with self._failures(f"inputs of {inputs.shape[2]} tokens, ids up to {int(inputs[:, 0].max())}"):
-            answer = self.model(input_ids=ids, **more) if ids_by_keyword(self._arguments) else self.model(ids, **more)
-        logits = answer if isinstance(answer, torch.Tensor) else getattr(answer, "logits", None)
+            answer = call(self.model, self._arguments, ids, **more)
+        logits = plain_logits(answer)
         if not isinstance(logits, torch.Tensor):
             raise ModelError(
                 f"{self.name} must answer with logits; got {type(answer).__name__}"
                 " (load it with AutoModelForSequenceClassification)"
             )
-        return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        return logits
 
     @cached_property
     def batch_overhead(self) -> int:  # type: ignore[override]

@@ -24,14 +24,7 @@ class Pack(NamedTuple):
 
 
 def packed(sequences: Sequence[Sequence[int]], most: int) -> list[Pack]:
-    """Return packs of at most so many tokens, unless one sequence has more; of 0, chains.
-
-    Example:
-        >>> [(pack.tokens, pack.parents) for pack in packed([[1, 2, 3], [1, 2, 4], [1, 2]], 4)]
-        [([1, 2, 3, 4], [-1, 0, 1, 1])]
-        >>> [(pack.tokens, pack.parents) for pack in packed([[1, 2, 3], [1, 2, 4], [1, 2]], 0)]
-        [([1, 2, 3], [-1, 0, 1]), ([1, 2, 4], [-1, 0, 1])]
-    """
+    """Return packs of at most so many tokens, unless one sequence has more; of 0, chains."""
     packs, path, last = list[Pack](), list[int](), list[int]()
     for number in sorted(range(len(sequences)), key=lambda i: list(sequences[i])):
         sequence = list(sequences[number])
@@ -50,22 +43,12 @@ def packed(sequences: Sequence[Sequence[int]], most: int) -> list[Pack]:
 
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
-    """Return how many tokens two sequences begin with alike.
-
-    Example:
-        >>> common([1, 2, 3], [1, 2, 4]), common([1], [1, 2])
-        (2, 1)
-    """
+    """Return how many tokens two sequences begin with alike."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def visible(parents: torch.Tensor) -> torch.Tensor:
-    """Return which tokens of a pack each attends to, (rows, n, n), from the places of those before them (rows, n).
-
-    Example:
-        >>> visible(torch.tensor([[-1, 0, 0]]))[0].int().tolist()
-        [[1, 0, 0], [1, 1, 0], [1, 0, 1]]
-    """
+    """Return which tokens of a pack each attends to, (rows, n, n), from the places of those before them (rows, n)."""
     rows, n = parents.shape
     jump = torch.cat([torch.where(parents < 0, n, parents), torch.full_like(parents[:, :1], n)], dim=1)
     seen = torch.eye(n + 1, n, dtype=torch.bool, device=parents.device).repeat(rows, 1, 1)  # the last: what is before all

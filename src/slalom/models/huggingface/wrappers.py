@@ -5,6 +5,7 @@ forward pass goes through the wrapper; everything else is read from the model in
 """
 
 import inspect
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -14,13 +15,7 @@ _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """Return the innermost model; the module itself where it is not a wrapper.
-
-    Example:
-        >>> linear = torch.nn.Linear(2, 3)
-        >>> unwrapped(torch.nn.DataParallel(torch.nn.DataParallel(linear))) is linear
-        True
-    """
+    """Return the innermost model; the module itself where it is not a wrapper."""
     while (inside := _inside(model)) is not None:
         model = inside
     return model
@@ -39,10 +34,26 @@ def arguments(model: torch.nn.Module) -> dict[str, inspect.Parameter]:
     return arguments(inside) | named
 
 
-def ids_by_keyword(parameters: dict[str, inspect.Parameter]) -> bool:
-    """Return whether token ids are passed as `input_ids=`: they are called so, or nothing has a position."""
+def call(model: torch.nn.Module, parameters: dict[str, inspect.Parameter], ids: torch.Tensor, **options: Any) -> Any:
+    """Return the answer to token ids, passed as `input_ids=` where they are called so or nothing has a position."""
     by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
-    return "input_ids" in parameters or (bool(parameters) and all(p.kind in by_name for p in parameters.values()))
+    if "input_ids" in parameters or (parameters and all(p.kind in by_name for p in parameters.values())):
+        return model(input_ids=ids, **options)
+    return model(ids, **options)
+
+
+def additive_mask(model: torch.nn.Module, hidden: torch.Tensor) -> torch.Tensor:
+    """Return what is added to the attention before the softmax, in the dtype of the weights, to hide some places."""
+    number = next(p.dtype for p in model.parameters() if p.is_floating_point())
+    return hidden.to(number) * torch.finfo(number).min
+
+
+def plain_logits(answer: Any) -> Any:
+    """Return the logits of an answer, in float32 at least; None where it has none."""
+    logits = answer if isinstance(answer, torch.Tensor) else getattr(answer, "logits", None)
+    if isinstance(logits, torch.Tensor) and logits.dtype in (torch.float16, torch.bfloat16):
+        return logits.float()
+    return logits
 
 
 def _inside(model: torch.nn.Module) -> torch.nn.Module | None:

@@ -25,7 +25,7 @@ def load(path: str | Path, *, perturbation: Perturbation = "replace", device: st
         raise InputError(f"perturbation must be 'replace' or 'delete'; got {perturbation!r}")
     model = model_of(str(path), device=device)
     with require("slalom.theory.attention", "hf"):
-        from slalom.models.huggingface import HuggingFace  # noqa: PLC0415
+        from slalom.models.huggingface.model import HuggingFace  # noqa: PLC0415
         from slalom.models.huggingface.one_layer import AttentionClassifier  # noqa: PLC0415
     if not isinstance(model, HuggingFace) or not isinstance(model.model, AttentionClassifier):
         raise InputError(f"{str(path)!r} must hold an AttentionClassifier; slalom.Explainer takes any classifier")

@@ -20,8 +20,9 @@ from slalom.models import Head, Model, Reading, Target
 from slalom.theory.attention.game import RatioGame
 
 if TYPE_CHECKING:
-    from slalom.models.huggingface import HuggingFace, TokenReading
+    from slalom.models.huggingface.model import HuggingFace
     from slalom.models.huggingface.one_layer import AttentionClassifier
+    from slalom.models.huggingface.reading import TokenReading
 
 Output = Literal["log_odds", "logit"]
 Players = Literal["position", "word"]
@@ -190,7 +191,7 @@ def score(head: Head, outputs: Any, target: int, output: Output) -> Any:
 def attention_classifier(model: Model, reading: Reading) -> "tuple[HuggingFace, TokenReading]":
     """Return the classifier and a text as it reads it; InputError where it is not one layer of attention."""
     with require("slalom.theory.attention", "hf"):
-        from slalom.models.huggingface import torch_classifier  # noqa: PLC0415
+        from slalom.models.huggingface.model import torch_classifier  # noqa: PLC0415
         from slalom.models.huggingface.one_layer import AttentionClassifier  # noqa: PLC0415
     opened = torch_classifier(model, reading, "a closed form")
     if opened is None or not isinstance(opened[0].model, AttentionClassifier):
