@@ -146,19 +146,16 @@ class ContextExplainer:
         estimate = self._made(question, guess, guess=True).estimate(self.sources.text, **options)
         if said is not None:
             return estimate
-        read, written, prices = prompt_tokens(self._prompt(question)), self.max_answer_tokens, self.spending.prices
-        return estimate._replace(
-            tokens=estimate.tokens + read,
-            output_tokens=estimate.output_tokens + written,
-            cost=None if prices is None else (estimate.cost or 0.0) + prices.cost(read, written),
-        )
+        read, written = prompt_tokens(self._prompt(question)), self.max_answer_tokens
+        cost = None if estimate.cost is None else estimate.cost + self.spending.cost(read, written)
+        return estimate._replace(tokens=estimate.tokens + read, output_tokens=estimate.output_tokens + written, cost=cost)
 
     def answer(self, question: str = "") -> str:
         """Return the answer that the language model gives to a question from all sources: the most probable, token by token."""
         question = self._question(question)
         if question not in self._generated:
-            prompt, prices = self._prompt(question), self.spending.prices
-            cost = 0.0 if prices is None else prices.cost(prompt_tokens(prompt), self.max_answer_tokens)
+            prompt = self._prompt(question)
+            cost = self.spending.cost(prompt_tokens(prompt), self.max_answer_tokens)
             self.spending.check(cost, "writing the answer")
             said = self.language_model.generate(prompt, self.max_answer_tokens)
             self.spending.received(cost)
@@ -210,10 +207,9 @@ class ContextExplainer:
 
     def _explainer(self, question: str, answer: str) -> tuple[Explainer, Continuation]:
         """Return the explainer of an answer, with all sentences of the answer as labels."""
-        key = question, answer
-        if key not in self._explainers:
-            self._explainers[key] = self._made(question, answer)
-        explainer = self._explainers[key]
+        if (question, answer) not in self._explainers:
+            self._explainers[question, answer] = self._made(question, answer)
+        explainer = self._explainers[question, answer]
         assert isinstance(explainer.model, Continuation)
         return explainer, explainer.model
 
@@ -254,8 +250,7 @@ def context(
 
     Args:
         model, tokenizer, context: As in `ContextExplainer`.
-        question: The question.
-        answer: The answer. Default: the most probable one, written by the model from all sources.
+        answer: Default: the most probable one, written by the model from all sources.
         part: The number of a sentence of the answer, beginning with 1. Default: all of it.
         span: First character of a part of the answer, and the character after its last one.
         **options: Options of `ContextExplainer`: unit, template, method, queries, max_answer_tokens, device, cache, seed, ...

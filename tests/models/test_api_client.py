@@ -86,31 +86,6 @@ def test_eight_requests_are_in_flight_at_once():
     assert found.observe(answers.outputs, 1).scores == pytest.approx([odds(text) for text in texts])
 
 
-def test_a_slow_request_holds_up_no_other(tmp_path):
-    """The first query is answered last; the others are in the cache before it."""
-    release, done = threading.Event(), []
-
-    def answer(handler, path, body):
-        if text_of(body) == "a":
-            release.wait(DEADLINE)
-        elif text_of(body) != TEXT:
-            done.append(text_of(body))
-        works(handler, path, body)
-
-    with Served(answer) as server:
-        found = model(server, concurrency=2)
-        engine = Engine(found, cache=tmp_path / "answers")
-        reading = found.read("a b c d", "cut", np.array([[0, 1], [2, 3], [4, 5], [6, 7]]))
-        runner = threading.Thread(target=engine, args=([Queries(reading, np.eye(4, dtype=bool))],))
-        runner.start()
-        until(lambda: engine.cost.inputs >= 3)
-        assert engine.cost.inputs == 3
-        release.set()
-        runner.join()
-        found.close()
-    assert done == ["b", "c", "d"]
-
-
 def test_the_error_says_what_happened_after_as_many_requests_as_make_sense():
     for status, error, headers, requests, message in [
         (500, {"message": "out of order"}, {}, 2, r"answers with status 500 \(out of order\) \(2 times\); check that"),
@@ -123,23 +98,6 @@ def test_the_error_says_what_happened_after_as_many_requests_as_make_sense():
             assert len(server.asked) == requests
             assert "\n" not in str(caught.value)
             assert getattr(caught.value, "status", status) == status
-
-
-def test_a_limited_server_is_asked_again_after_the_time_that_it_says():
-    times = []
-
-    def answer(handler, path, body):
-        times.append(time.monotonic())
-        if len(times) == 1:
-            return handler.send({"error": {"message": "slow down"}}, 429, Retry_After="0.4")
-        return works(handler, path, body)
-
-    with Served(answer) as server:
-        client = Client(server.url)
-        assert client.ask("completions", BODY)["choices"]
-        client.close()
-    assert len(times) == 2
-    assert times[1] - times[0] > 0.38
 
 
 @cases("part", ["headers", "body"])

@@ -1,7 +1,6 @@
 """The bundled classifier in numpy: the answers of transformers, without importing it."""
 
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -72,9 +71,3 @@ def test_the_default_explains_without_torch_and_transformers(tmp_path):
     )
     done = python(tmp_path, code)
     assert (done.stdout, done.stderr) == (f"{EMBEDDED_NAME} negative []\n", "")
-
-
-def test_in_a_process_that_uses_torch_it_goes_through_torch():
-    pytest.importorskip("torch")
-    assert "torch" in sys.modules
-    assert type(model_of(None)).__name__ == "HuggingFace"

@@ -7,10 +7,9 @@ import torch
 import transformers as hf
 from torch.testing._internal.two_tensor import TwoTensor
 
-from slalom import Explainer
 from slalom.models.huggingface.fingerprint import fingerprints, identity_of
 from tests.cases import cases
-from tests.models.tiny import QUICK, classifier
+from tests.models.tiny import classifier
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 TEXT = "a good film with a bad end"
@@ -69,24 +68,6 @@ def test_every_change_of_every_kind_of_tensor_is_seen(dtype, device):
     zeros[7] = 0
     seen += [fingerprints([columns]), fingerprints([zeros]), fingerprints([base, base])]
     assert len(set(map(tuple, seen))) == len(seen)
-
-
-@cases("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_signs_that_change_in_pairs_are_seen(dtype):
-    """A product modulo 2^64 keeps only the parity of the uppermost bit, and that is where signs are."""
-    generator, found = torch.Generator().manual_seed(0), set()
-    base = torch.randn(4096, generator=generator).to(dtype)
-    found.add(fingerprints([base])[0])
-    for k in range(100):
-        places = torch.randperm(4096, generator=generator)[: 2 * (k % 4 + 1)]
-        flipped = base.clone()
-        flipped[places] = -flipped[places]
-        found.add(fingerprints([flipped])[0])
-    found |= {fingerprints([-base])[0], fingerprints([base.flip(0)])[0]}
-    found.add(fingerprints([torch.cat([base[:2048], -base[2048:]])])[0])
-    assert len(found) == 104
-    pair = torch.tensor([0.5, -0.5], dtype=dtype)
-    assert fingerprints([pair]) != fingerprints([pair.flip(0)])
 
 
 def test_tensors_of_every_layout_are_seen():
@@ -199,13 +180,3 @@ def test_a_saved_model_has_the_same_identity_wherever_it_is_loaded(tmp_path):
     made.save_pretrained(tmp_path)
     loaded = hf.AutoModelForSequenceClassification.from_pretrained(tmp_path)
     assert identity_of(loaded) == identity_of(copy.deepcopy(made).eval()) == identity_of(loaded.double().float()) == before
-
-
-def test_a_row_that_is_zeroed_through_data_is_never_answered_from_memory():
-    made, words = classifier("bert")
-    explainer = Explainer(made, words, **QUICK)
-    before = explainer(TEXT).score
-    made.bert.embeddings.word_embeddings.weight.data[words("good")["input_ids"][1]].zero_()
-    after = explainer(TEXT).score
-    assert after == Explainer(made, words, **QUICK)(TEXT).score
-    assert abs(after - before) > 1e-3

@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC, LinearSVC
 
 from slalom import Explainer
 from slalom.errors import InputError, ModelError
@@ -13,10 +10,6 @@ from slalom.models import Engine, Function, Queries, model_of
 from slalom.models.callable import StringReading
 from slalom.text import simple_words as words
 from tests.cases import cases
-
-TEXTS = ["good film", "a good one", "bad film", "so bad", "it is fine", "fine by me", "good good", "bad bad bad", "just fine"]
-TWO = [1, 1, 0, 0, 1, 1, 1, 0, 1]
-THREE = ["pos", "pos", "neg", "neg", "ok", "ok", "pos", "neg", "ok"]
 
 
 def outputs(model, texts):
@@ -89,29 +82,6 @@ def test_labels_must_fit_the_classes():
         Function(lambda t: np.zeros((len(t), 3)), "logits", labels=["a", "b", "a"])
 
 
-@cases("classifier", [LogisticRegression(), LinearSVC(), MultinomialNB()], ids=lambda c: type(c).__name__)
-@cases("labels", [TWO, THREE], ids=["two", "three"])
-def test_scikit_learn_pipelines(classifier, labels):
-    pipeline = make_pipeline(TfidfVectorizer(token_pattern=r"\S+"), classifier).fit(TEXTS, labels)
-    model = model_of(pipeline)
-    assert model.head.labels == tuple(str(c) for c in pipeline.classes_)
-    answers = outputs(model, ["good", "so bad it is fine"])
-    if isinstance(classifier, MultinomialNB):
-        assert np.allclose(np.exp(answers), pipeline.predict_proba(["good", "so bad it is fine"]))
-    else:
-        assert np.allclose(np.squeeze(answers), pipeline.decision_function(["good", "so bad it is fine"]))
-
-
-def test_a_linear_model_is_explained_exactly():
-    pipeline = make_pipeline(TfidfVectorizer(token_pattern=r"\S+", use_idf=False, norm=None), LogisticRegression()).fit(
-        TEXTS, TWO
-    )
-    vocabulary, weights = pipeline[0].vocabulary_, pipeline[1].coef_[0]
-    e = Explainer(pipeline)("it is a good film with a bad end so it is fine by me")
-    truth = [weights[vocabulary[u]] if u in vocabulary else 0.0 for u in e.units]
-    assert np.allclose(e.removal, truth, atol=0.02)
-
-
 def test_what_scikit_learn_cannot_answer_is_refused():
     with pytest.raises(InputError, match="is not a classifier"):
         model_of(LinearRegression())
@@ -120,22 +90,6 @@ def test_what_scikit_learn_cannot_answer_is_refused():
     numbers = LogisticRegression().fit(np.eye(4), [0, 1, 0, 1])
     with pytest.raises(ModelError, match="after a vectorizer"):
         model_of(numbers)
-
-
-def test_pairwise_votes_are_no_logits():
-    def pipeline(shape):
-        return make_pipeline(TfidfVectorizer(), SVC(decision_function_shape=shape)).fit(TEXTS * 3, THREE * 3)
-
-    with pytest.raises(InputError, match='decision_function_shape="ovr"'):
-        model_of(pipeline("ovo"))
-    assert model_of(pipeline("ovr")).head.n_outputs == 3
-
-
-def test_independent_labels_of_scikit_learn():
-    labels = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [1, 1], [1, 1], [1, 0], [0, 1], [0, 0]])
-    pipeline = make_pipeline(CountVectorizer(), OneVsRestClassifier(LogisticRegression())).fit(TEXTS, labels)
-    e = Explainer(pipeline, target=0)("so good but bad")
-    assert e.score == pytest.approx(float(pipeline.decision_function(["so good but bad"])[0, 0]))
 
 
 def test_removing_a_separator_does_not_make_new_words():

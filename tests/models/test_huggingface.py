@@ -249,18 +249,6 @@ def test_a_tokenizer_of_another_model_is_refused():
     assert len(Explainer(frozen, words, **QUICK)("a good film")) == 3
 
 
-def test_options_of_other_models_are_refused():
-    made, words = classifier("bert")
-    with pytest.raises(InputError, match="labels= is for callables, not for torch models; leave it out"):
-        Explainer(made, words, labels=["a", "b"])
-    with pytest.raises(
-        InputError, match="device= is for bundled and saved classifiers, not for torch models; move the model itself"
-    ):
-        Explainer(made, words, device="cpu")
-    with pytest.raises(InputError, match="tokenizer= is for torch models, not for callables"):
-        Explainer(len, words, output="logits")
-
-
 def test_half_precision_is_near_and_leaves_the_weights():
     made, words = classifier("bert")
     exact, half = (Explainer(made, words, **QUICK, precision=p)(TEXT) for p in (None, "bfloat16"))

@@ -140,11 +140,6 @@ def test_probabilities_are_those_of_the_function_that_the_pipeline_applies(optio
         assert dict(zip(head.labels, model.head.probabilities(found)[0], strict=True)) == pytest.approx(every, abs=1e-5)
 
 
-def test_softmax_of_one_output_is_refused():
-    with pytest.raises(InputError, match="softmax makes 1 of the one output of BertForSequenceClassification"):
-        Explainer(pipeline("bert", made=classifier("bert", n=1), function_to_apply="softmax"))
-
-
 @cases(
     "options",
     [
@@ -197,9 +192,3 @@ def test_padding_that_may_change_the_answers_is_refused():
     for options in ({"padding": "max_length", "max_length": 16}, {"pad_to_multiple_of": 8}):
         with pytest.raises(InputError, match=r"of the pipeline cannot be followed; leave it out, texts are read one by one"):
             Explainer(pipeline("bert", **options))
-
-
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # on old processors
-def test_precision_and_length_go_together():
-    model = model_of(pipeline("bert", padding=True, max_length=16, truncation=True), precision="bfloat16")
-    assert (model.precision, model.context_length) == ("bfloat16", 16)

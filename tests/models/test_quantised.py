@@ -10,7 +10,7 @@ from slalom import Explainer
 from slalom.models import Prompted
 from slalom.models.huggingface import saved
 from slalom.models.huggingface.fingerprint import identity_of
-from tests.models.tiny import QUICK, classifier
+from tests.models.tiny import QUICK
 from tests.models.tiny_lm import language_model, tokenizer
 
 TEXT, TEMPLATE, LABELS = "a good film and a bad one", "Review: {text}\nSentiment:", ["negative", "positive"]
@@ -70,15 +70,6 @@ def test_a_prompted_model_keeps_its_integers_and_answers_as_without_packs():
     assert 0.0 < abs(scores[0] - plain.score) < 0.1
     assert stored(network) == before
     assert not network.training
-
-
-def test_a_classifier_keeps_its_integers():
-    plain, words = classifier("llama")
-    network = quantised(copy.deepcopy(plain))
-    before = stored(network)
-    scores = [Explainer(model, words, progress=False, **QUICK)(TEXT).score for model in (network, plain)]
-    assert 0.0 < abs(scores[0] - scores[1]) < 0.1
-    assert stored(network) == before
 
 
 def test_the_sources_of_an_answer_are_found_with_integers():

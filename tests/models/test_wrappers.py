@@ -12,7 +12,7 @@ from slalom import Explainer
 from slalom.errors import InputError, ModelError
 from slalom.models import Engine, Head, Queries, model_of
 from slalom.models.huggingface.model import HuggingFace
-from slalom.models.huggingface.wrappers import arguments, unwrapped
+from slalom.models.huggingface.wrappers import unwrapped
 from tests.cases import cases
 from tests.models.tiny import QUICK, adapted, classifier, hooks
 
@@ -248,13 +248,6 @@ def test_token_ids_go_by_name_where_the_model_wants_that(kind, wrap):
     _, inputs = model._probe()
     with model.session():
         np.testing.assert_allclose(model.logits(inputs)[0], alone(made, inputs[0, 0].tolist()), atol=1e-5)
-
-
-def test_arguments_are_those_of_the_model_inside_where_a_wrapper_passes_everything_on():
-    made, _ = classifier("bert")
-    for wrapped in (torch.nn.DataParallel(made), compiled(made), adapted(classifier("bert")[0])):
-        assert "token_type_ids" in arguments(wrapped)
-    assert next(iter(arguments(torch.nn.DataParallel(made)))) == "input_ids"
 
 
 class Fails(torch.nn.Module):

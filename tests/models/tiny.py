@@ -79,7 +79,7 @@ class MambaClassifier(torch.nn.Module):
 
 
 ARCHITECTURES = {
-    "bert": "bert", "distilbert": "bert", "albert": "t5", "roberta": "roberta", "xlm-roberta": "roberta", "deberta-v2": "bert",
+    "bert": "bert", "distilbert": "bert", "albert": "t5", "roberta": "roberta", "deberta-v2": "bert",
     "xlnet": "xlnet", "gpt2": "gpt2", "bloom": "gpt2", "llama": "gpt2", "qwen2": "gpt2", "mamba": "gpt2", "t5": "t5",
 }  # fmt: skip
 
@@ -101,9 +101,6 @@ def classifier(name, n=2, **more):
         ),
         "roberta": lambda: hf.RobertaForSequenceClassification(
             hf.RobertaConfig(max_position_embeddings=66, type_vocab_size=1, **body, **common)
-        ),
-        "xlm-roberta": lambda: hf.XLMRobertaForSequenceClassification(
-            hf.XLMRobertaConfig(max_position_embeddings=66, type_vocab_size=1, **body, **common)
         ),
         "deberta-v2": lambda: hf.DebertaV2ForSequenceClassification(
             hf.DebertaV2Config(

@@ -27,15 +27,10 @@ ANSWER = "answer"  # the label of the whole answer
 
 
 class LanguageModel(ABC):
-    """A language model that continues prompts: a local one, or a server. Concrete ones are final.
+    """A language model that continues prompts: a local one, or a server. Concrete ones are final."""
 
-    Attributes:
-        name: Name of the model in messages and results.
-        chats: Whether it takes chat messages.
-    """
-
-    name: str
-    chats: bool
+    name: str  # in messages and results
+    chats: bool  # whether it takes chat messages
 
     @abstractmethod
     def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:

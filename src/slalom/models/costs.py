@@ -30,11 +30,7 @@ class Usage(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Prices of a model, in dollars (or any other currency) per million tokens.
-
-    Attributes:
-        input: Price of tokens that the model reads.
-        output: Price of tokens that it writes.
+    """Prices of tokens that a model reads and writes, in dollars (or any other currency) per million.
 
     Example:
         >>> Prices(0.15, 0.60).cost(2_000_000, 500_000)
@@ -50,11 +46,7 @@ class Prices(NamedTuple):
 
 
 def prices_of(given: object, model: str) -> Prices | None:
-    """Return the prices of a model from what a user gives.
-
-    Args:
-        given: ``{"input": 0.15, "output": 0.60}``, a mapping from names of models to such prices, or a JSON file with either.
-        model: The name of the model, to find it in a table.
+    """Return the prices of a model: as given, from a table by model, or from a JSON file with either.
 
     Example:
         >>> prices_of({"gpt-4o-mini": {"input": 0.15, "output": 0.60}}, "gpt-4o-mini")
@@ -122,13 +114,7 @@ class Estimate(NamedTuple):
 
 @final
 class Spending:
-    """Counts what a model costs, and refuses what would exceed a limit.
-
-    Args:
-        model: The model; its `usage` is what counts, where it has one, else what was estimated.
-        prices: Prices of its tokens, as `prices_of` takes them; None: nothing is counted.
-        max_cost: The limit; None: there is none.
-    """
+    """Counts what a model costs (its `usage`, else what was estimated), and refuses what would exceed a limit."""
 
     def __init__(self, model: Any, prices: object = None, max_cost: float | None = None) -> None:
         self.model, self.prices, self.max_cost = model, prices_of(prices, model.name), max_cost
@@ -141,14 +127,15 @@ class Spending:
     @property
     def spent(self) -> float:
         """What the answers so far have cost, requests before the first query included."""
-        usage = self.model.usage
-        if self.prices is None:
-            return 0.0
+        usage, before = self.model.usage, self._before or Usage(0, 0, 0)  # of another Explainer with the same model
         if usage is None:
             return self._estimated
-        before = self._before or Usage(0, 0, 0)  # of another Explainer with the same model
         read, written = usage.prompt_tokens - before.prompt_tokens, usage.completion_tokens - before.completion_tokens
-        return self.prices.cost(read, written) or self._estimated  # not all servers count
+        return self.cost(read, written) or self._estimated  # not all servers count
+
+    def cost(self, read: int, written: int) -> float:
+        """Return the cost of so many tokens; 0 without prices."""
+        return 0.0 if self.prices is None else self.prices.cost(read, written)
 
     def received(self, cost: float) -> None:
         """Add the estimated cost of answers that have come."""

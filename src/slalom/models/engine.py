@@ -119,11 +119,7 @@ class Engine:
         renew_after_fork(self)
 
     def after_fork(self, held: bool) -> None:
-        """Take a new lock in a forked process, and forget the answers where a thread of its parent was writing them.
-
-        Args:
-            held: Whether a thread of the parent had a lock of this object.
-        """
+        """Take a new lock in a forked process; forget the answers where a thread of the parent was writing (`held`: a lock)."""
         if self._lock.mine:
             return
         writing, self._lock = held or self._lock.taken, FairLock()
@@ -131,13 +127,7 @@ class Engine:
             self.forget()
 
     def estimate(self, queries: Iterable[Queries]) -> Estimate:
-        """Return what queries would cost; the model is asked nothing, and equal inputs count once.
-
-        What the model has to ask before its first query counts too.
-
-        Args:
-            queries: One item per text.
-        """
+        """Return what queries would cost, and what comes before the first; nothing is asked, and equal inputs count once."""
         n = read = written = 0
         seen, in_file = set[bytes](), set[bytes]()
         with self._lock:
@@ -156,16 +146,14 @@ class Engine:
                             n, read, written = n + 1, read + tokens[0], written + tokens[1]
         if n:
             read, written = (part + first for part, first in zip((read, written), self.model.start_tokens, strict=True))
-        prices = self.spending.prices
-        cost = None if prices is None else prices.cost(read, written)
+        cost = self.spending.cost(read, written) if self.spending.prices else None
         return Estimate(n, read, written, cost, len(seen) - n, about=not self.model.tokenized)
 
     def _tokens_of(self, one: Any, length: int) -> tuple[int, int]:
         return (length, 0) if self.model.tokenized else self.model.tokens_of(one)
 
     def _cost(self, batch: Batch) -> float:
-        prices = self.spending.prices
-        return sum(prices.cost(*self._tokens_of(one, batch.length)) for one in batch.inputs) if prices else 0.0
+        return sum(self.spending.cost(*self._tokens_of(one, batch.length)) for one in batch.inputs)
 
     def __call__(self, queries: Sequence[Queries], description: str = "asking") -> list[Answers]:
         """Answer queries about several texts, which share batches."""
@@ -253,8 +241,8 @@ class Engine:
             if first is None:
                 return
             collect = partial(self._collect, in_flight, store, bar)
-            if prices := self.spending.prices:
-                self.spending.check(prices.cost(*self.model.start_tokens), "finding out what the server can do")
+            if self.spending.prices:
+                self.spending.check(self.spending.cost(*self.model.start_tokens), "finding out what the server can do")
             queue.append(first)
             stack.enter_context(self.model.session())
             most = self.model.max_in_flight

@@ -56,12 +56,7 @@ class Head:
         return 1 if self.kind == "score" else len(self.labels)
 
     def resolve(self, target: Target, outputs: Floats) -> int | Literal["all"]:
-        """Return the index of a target, or "all".
-
-        Args:
-            target: A class, by its index or label. Default: class 1 of two classes, else that with the highest output.
-            outputs: Outputs for the text, (n_outputs,); they matter only for the default.
-        """
+        """Return the index of a target, or "all"; None: class 1 of two, else that with the highest output (n_outputs,)."""
         if target is None:
             return 1 if len(self.labels) == 2 and self.kind != "labels" else int(np.argmax(outputs))
         if target == "all" and "all" not in self.labels:
@@ -170,12 +165,7 @@ def class_index(labels: Sequence[str], target: object, also: str = "") -> int:
     """Return the position of a class that is given by its label or by its index.
 
     A label comes first: of the classes -1 and 1, the target 1 is the second. Where all labels are numbers, a number is always a
-    label.
-
-    Args:
-        labels: The labels of all classes.
-        target: The class.
-        also: Further choices, for the error message.
+    label. `also` are further choices, for the error message.
 
     Example:
         >>> class_index(("-1", "1"), 1), class_index(("neg", "pos"), 1)

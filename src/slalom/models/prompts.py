@@ -20,11 +20,7 @@ Message = Mapping[str, str]
 
 @dataclass(frozen=True)
 class PromptTemplate(ABC):
-    """A prompt with one place for what is explained; all other braces are kept as they are.
-
-    Args:
-        content: A string, or chat messages ``[{"role": "user", "content": "Review: {text}"}]``.
-    """
+    """A prompt with one place for what is explained: a string, or chat messages; other braces are kept as they are."""
 
     place: ClassVar[str]
     goes_there: ClassVar[str]
@@ -120,12 +116,9 @@ class LabelSet:
 def label_set(
     labels: Iterable[str] | Mapping[str, str | Iterable[str]] | LabelSet, lead: str = "", spellings: bool = False
 ) -> LabelSet:
-    """Return labels with the continuations that stand for them.
+    """Return labels with the continuations that stand for them: their names after the lead, or what a mapping says.
 
-    Args:
-        labels: Their names, which are the continuations too, or a mapping from names to one or several continuations.
-        lead: What comes before a name in the continuation: a space after a prompt that ends without one.
-        spellings: Whether to add each name without the lead and with a capital letter.
+    With `spellings` each name also counts without the lead and with a capital letter.
 
     Example:
         >>> label_set(["good", " bad"], lead=" ").continuations

@@ -11,12 +11,7 @@ from slalom.models.base import InputGroup, Reading
 
 
 class Queries(NamedTuple):
-    """Queries about one text.
-
-    Attributes:
-        reading: The text as the model reads it.
-        keep: Presence of its atoms, one row per query, (m, n_atoms).
-    """
+    """Queries about one text, as the model reads it: the presence of its atoms, one row per query, (m, n_atoms)."""
 
     reading: Reading
     keep: NDArray[np.bool_]
@@ -44,17 +39,11 @@ class Answers(NamedTuple):
 
 
 class QueryCost(NamedTuple):
-    """The cost of all queries of an engine so far.
+    """The cost of all queries of an engine so far."""
 
-    Attributes:
-        inputs: Inputs that the model computed.
-        tokens: Their tokens, or their number where the model reads strings.
-        seconds: Time spent in the engine.
-    """
-
-    inputs: int
-    tokens: int
-    seconds: float
+    inputs: int  # that the model computed
+    tokens: int  # of these; their number where the model reads strings
+    seconds: float  # spent in the engine
 
 
 class Pending(NamedTuple):

@@ -45,28 +45,17 @@ class Outcome(IntEnum):
 
 
 class Position(NamedTuple):
-    """One generated token.
-
-    Attributes:
-        token: The token.
-        listed: Log-probabilities of the listed tokens, with the generated one where it has a number.
-        least: The smallest that the server listed; what it did not list is not above it. The generated token may be.
-    """
+    """One generated token."""
 
     token: str
-    listed: Mapping[str, float]
-    least: float
+    listed: Mapping[str, float]  # log-probabilities, with that of the generated token where it has a number
+    least: float  # the smallest that the server listed: only the generated token may be above what it did not list
 
 
 class Keys(NamedTuple):
-    """How the labels are recognised.
+    """How the labels are recognised."""
 
-    Attributes:
-        labels: From the first token of a spelling to the number of its label.
-        n_labels: Number of labels.
-    """
-
-    labels: Mapping[str, int]
+    labels: Mapping[str, int]  # from the first token of a spelling to the number of its label
     n_labels: int
 
     def label(self, token: str, blank: bool) -> int | None:

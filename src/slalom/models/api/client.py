@@ -54,13 +54,7 @@ Answer = Mapping[str, Any]
 
 
 class Refused(ModelError):
-    """The server refused a request for good.
-
-    Attributes:
-        status: The HTTP status, such as 400.
-        reason: What the server says, in one line, without the key.
-        code: Its name for the error, such as "content_filter"; "" where it gives none.
-    """
+    """The server refused a request for good: HTTP status, its reason in one line without the key, and its code or ""."""
 
     def __init__(self, message: str, status: int, reason: str, code: str) -> None:
         super().__init__(message)
@@ -192,9 +186,7 @@ class Client:
     async def post(self, path: str, body: Mapping[str, Any]) -> Answer:
         """Return the answer to a request, a JSON object whose content is not checked; in the thread of the requests.
 
-        Args:
-            path: "completions", "chat/completions", or "tokenize" of llama.cpp.
-            body: The request as a JSON object; `model` and `prompt` or `messages` among it.
+        The path is "completions", "chat/completions", or "tokenize" of llama.cpp.
 
         Raises:
             Refused: The server refuses the request.

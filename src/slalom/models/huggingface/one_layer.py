@@ -27,11 +27,8 @@ class AttentionConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
     """Sizes of an AttentionClassifier; the defaults are the paper's.
 
     Args:
-        vocab_size: Number of words.
         hidden_size: Size of the word vectors, an even number: positions are pairs of sine and cosine.
-        num_attention_heads: Number of heads.
         head_size: Size of q, k and v in each head.
-        max_position_embeddings: Number of positions.
         final: Whether there is a final layer.
         unk_token_id: The id of [UNK], which fills up short texts.
         **options: As for `transformers.PretrainedConfig`.
