@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from slalom import corpus
-from slalom.corpus import comparing
 from slalom.errors import InputError
 from tests.corpus.tables import row, write
 
@@ -34,8 +33,7 @@ def two(tmp_path, n=40):
     return folders, before, after
 
 
-def test_every_number(tmp_path, monkeypatch):
-    monkeypatch.setattr(comparing, "UNITS", 30)
+def test_every_number(tmp_path):
     folders, before, after = two(tmp_path)
     found = corpus.compare(*folders, gold="gold", min_texts=3)
     later = {r["id"]: r for r in after}

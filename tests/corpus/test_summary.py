@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from slalom import Explainer, corpus
-from slalom.corpus import summarise
 from slalom.corpus.results import difference, effect_of
 from slalom.corpus.table import SourceRow, explained_row, failed_row
 from slalom.errors import InputError
@@ -48,9 +47,7 @@ def rows():
 @pytest.fixture(scope="module")
 def summed(rows, tmp_path_factory):
     folder = write(tmp_path_factory.mktemp("corpus") / "out", rows, unit="word", keep=("gold", "part"), part=25)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(summarise, "UNITS", 40)  # a part at a time
-        return corpus.summary(folder, gold="gold", slices="part", min_texts=3, top=1000)
+    return corpus.summary(folder, gold="gold", slices="part", min_texts=3, top=1000)
 
 
 def test_every_number_of_words_and_phrases(summed, rows):

@@ -19,7 +19,7 @@ from slalom.corpus.opening import Corpus, check_columns
 from slalom.corpus.opening import open as open_corpus
 from slalom.corpus.queries import Parts, connect, kind_of, literal
 from slalom.corpus.results import Change, CorpusComparison, Flip, WordChange, effect_of
-from slalom.corpus.summarise import PHRASES, UNITS, snippet, written
+from slalom.corpus.summarise import PHRASES, snippet, written
 from slalom.corpus.suspects import Selection
 from slalom.corpus.table import EXPLAINED, GIVEN
 from slalom.errors import InputError
@@ -98,42 +98,30 @@ class _Pair:
     def _count(self, table: str) -> int:
         return int(self._run(f"SELECT count(*) FROM {table}").fetchone()[0])
 
-    def _chunks(self) -> Iterator[tuple[str, str]]:
-        """Yield the queries of the shared texts of both corpora, some parts of the first one at a time."""
-        for source in self._parts[0].chunks(UNITS * self._counts.rows / max(self._counts.units, 1)):
-            query = f"SELECT min(m.other), max(m.other) FROM matched m SEMI JOIN {source} USING (number)"
-            low, high = self._run(query).fetchone()
-            if low is not None:
-                yield (
-                    f"SELECT t.* FROM {source} t SEMI JOIN matched USING (number)",
-                    f"SELECT m.number, t.* EXCLUDE number FROM {self._parts[1].source()} t JOIN matched m ON t.number = m.other"
-                    f" WHERE t.number BETWEEN {low} AND {high} AND m.number IN (SELECT number FROM {source})",
-                )
-
-    def _both(self, before: str, after: str, length: int, frequent: bool = False) -> str:
+    def _both(self, length: int, frequent: bool = False) -> str:
         """Return the observations that both have: number, key, effects y0 and y1."""
-        b, a = (queries.observations(queries.occurrences(texts, length, frequent=frequent)) for texts in (before, after))
+        before, after = (parts.source() for parts in self._parts)
+        texts = (
+            f"SELECT t.* FROM {before} t SEMI JOIN matched USING (number)",
+            f"SELECT m.number, t.* EXCLUDE number FROM {after} t JOIN matched m ON t.number = m.other",
+        )
+        b, a = (queries.observations(queries.occurrences(query, length, frequent=frequent)) for query in texts)
         return f"SELECT number, key, b.y AS y0, a.y AS y1, b.place FROM ({b}) b JOIN ({a}) a USING (number, key)"
 
     def changes(self, least: int, top: int) -> Iterator[Change]:
         sums = {"s1": "y1 - y0", "s2": "(y1 - y0) ** 2", "b1": "y0", "b2": "y0 ** 2", "a1": "y1", "a2": "y1 ** 2"}
         columns = ", ".join(f"sum({what}) AS {name}" for name, what in sums.items())
-        added = ", ".join(f"sum({name}) AS {name}" for name in ("n", *sums))
         typed = ", ".join(f"{name} DOUBLE" for name in ("n", *sums))
         self._run(
-            f"CREATE TABLE frequent(key VARCHAR); CREATE TABLE partial(key VARCHAR, {typed}, number BIGINT, place BIGINT);"
+            "CREATE TABLE frequent(key VARCHAR);"
             f"CREATE TABLE found(length INTEGER, key VARCHAR, {typed}, number BIGINT, place BIGINT);"
             "CREATE TABLE pieces(key VARCHAR, pieces VARCHAR[])"
         )
         for length in (*range(1, PHRASES + 1), 0):
-            for before, after in self._chunks():
-                both = self._both(before, after, length, frequent=True)
-                texts = "min(number), arg_min(place, number)"
-                self._run(f"INSERT INTO partial SELECT key, count(*), {columns}, {texts} FROM ({both}) GROUP BY key")
             self._run(
-                f"INSERT INTO found SELECT {length}, key, {added}, min(number), arg_min(place, number) FROM partial"
-                f" GROUP BY key HAVING sum(n) >= {least};"
-                f"INSERT INTO frequent SELECT key FROM found WHERE length = {length}; TRUNCATE partial"
+                f"INSERT INTO found SELECT {length}, key, count(*), {columns}, min(number), arg_min(place, number)"
+                f" FROM ({self._both(length, frequent=True)}) GROUP BY key HAVING count(*) >= {least};"
+                f"INSERT INTO frequent SELECT key FROM found WHERE length = {length}"
             )
         self._run("CREATE TABLE totals AS SELECT row_number() OVER (ORDER BY length, key) - 1 AS id, * FROM found")
         selection = Selection(self._parts[0].connection, "effect", top)
@@ -178,11 +166,9 @@ class _Pair:
         rows = self._run(f"{query} LIMIT {_FLIPS}").fetchall()
         self._run("DELETE FROM matched WHERE number NOT IN (SELECT unnest(?::BIGINT[]))", [[row[0] for row in rows]])
         words = defaultdict[int, list[WordChange]](list)
-        for before, after in self._chunks():
-            for number, key, y0, y1 in self._run(
-                f"SELECT number, key, y0, y1 FROM ({self._both(before, after, 1)}) ORDER BY number, place"
-            ).fetchall():
-                words[number].append(WordChange(key, y0, y1))
+        query = f"SELECT number, key, y0, y1 FROM ({self._both(1)}) ORDER BY number, place"
+        for number, *change_of_word in self._run(query).fetchall():
+            words[number].append(WordChange(*change_of_word))
         for number, label, new, gold, name, change, text in rows:
             sign = 1.0 if change > 0 else -1.0
             moved = [word for word in words[number] if sign * (word.after - word.before) > 0]

@@ -11,7 +11,7 @@ several: "un-", "-able".
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from glob import escape
 from pathlib import Path
 from typing import Any, final
@@ -30,15 +30,12 @@ POOR = f"coalesce(near_r2 < {POOR_R2} AND near_mse > {NEGLIGIBLE**2}, false)"
 _PIECE, _BETWEEN = "chr(30)", "chr(31)"
 _SUMS = ("n", "s1", "s2", "times", "top", "positive", "negative")
 _ADDED = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
-_DRAWN = "row_number() OVER (PARTITION BY id ORDER BY hash(number, id), number)"
 
 TABLES = f"""
 CREATE TABLE frequent(key VARCHAR);
 CREATE TABLE pieces(key VARCHAR, pieces VARCHAR[]);
 CREATE TABLE partial(key VARCHAR, cell INTEGER, {", ".join(f"{name} DOUBLE" for name in _SUMS)});
 CREATE TABLE by_cell(length INTEGER, key VARCHAR, cell INTEGER, {", ".join(f"{name} DOUBLE" for name in _SUMS)});
-CREATE TABLE strongest(id BIGINT, usual BOOLEAN, number BIGINT, y DOUBLE, place BIGINT, cell INTEGER);
-CREATE TABLE sample(id BIGINT, number BIGINT, y DOUBLE, cell INTEGER);
 """
 TOTALS = f"""
 CREATE TABLE totals AS SELECT row_number() OVER (ORDER BY length, key) - 1 AS id, *
@@ -148,13 +145,12 @@ def summed(source: str, length: int) -> str:
 
 def split_words(source: str) -> str:
     """Return the statement that notes the pieces of frequent words: those of one text."""
-    words, pieces = occurrences(source, 1), occurrences(source, 0)
-    of_text = (
-        f"SELECT any_value(w.key) AS key, list(p.key ORDER BY p.place) AS pieces FROM ({pieces}) p JOIN"
-        f" ({words} AND key IN (FROM frequent) AND key NOT IN (SELECT key FROM pieces)) w"
-        " ON w.number = p.number AND w.place = p.word GROUP BY p.number, p.word"
+    words = f"SELECT key, min(number) AS number, arg_min(place, number) AS place FROM ({occurrences(source, 1)}) GROUP BY key"
+    return (
+        f"INSERT INTO pieces SELECT w.key, list(p.key ORDER BY p.place) FROM ({occurrences(source, 0)}) p"
+        f" JOIN (SELECT * FROM ({words}) SEMI JOIN frequent USING (key)) w ON w.number = p.number AND w.place = p.word"
+        " GROUP BY w.key"
     )
-    return f"INSERT INTO pieces SELECT key, any_value(pieces) FROM ({of_text}) GROUP BY key"
 
 
 def frequent(length: int, least: int) -> str:
@@ -179,28 +175,22 @@ def seen(source: str, lengths: Sequence[int]) -> str:
     )
 
 
-def examples(source: str, most: int, sample: int) -> str:
-    """Return the statements that note the strongest texts of keys in both directions, and a sample of effects."""
-    strongest = (
-        f"SELECT id, y * sign > 0 AS usual, number, y, place, cell FROM {source} WHERE y * sign != 0 OR sign = 1 QUALIFY"
-        f" row_number() OVER (PARTITION BY id, y * sign > 0 ORDER BY abs(y) DESC, number) <= {most}"
-    )
-    drawn = f"SELECT id, number, y, cell FROM {source} QUALIFY {_DRAWN} <= {sample}"
-    return f"INSERT INTO strongest {strongest}; INSERT INTO sample {drawn}"
-
-
 def drawn(sample: int) -> str:
-    """Return a sample of the effects of each key that does not depend on the order of the rows."""
-    return f"SELECT id, y, cell FROM sample QUALIFY {_DRAWN} <= {sample} ORDER BY id, number"
+    """Return a sample of the effects of each key in `seen` that does not depend on the order of the rows."""
+    order = "row_number() OVER (PARTITION BY id ORDER BY hash(number, id), number)"
+    return f"SELECT id, y, cell FROM seen QUALIFY {order} <= {sample} ORDER BY id, number"
 
 
 def example_texts(source: str, most: int) -> str:
-    """Return the strongest texts of keys in both directions."""
-    best = f"SELECT * FROM strongest QUALIFY row_number() OVER (PARTITION BY id, usual ORDER BY abs(y) DESC, number) <= {most}"
+    """Return the strongest texts of the keys in `shown`, in both directions."""
+    strongest = (
+        "SELECT id, y * sign > 0 AS usual, number, y, place, cell FROM seen JOIN shown USING (id)"
+        " WHERE y * sign != 0 OR sign = 1"
+        f" QUALIFY row_number() OVER (PARTITION BY id, y * sign > 0 ORDER BY abs(y) DESC, number) <= {most}"
+    )
     return (
-        f"SELECT s.id, usual, number, y, place, cell, t.id, text, starts, ends, unit_words FROM ({best}) s"
-        f" JOIN (SELECT number, id, text, starts, ends, unit_words FROM {source}"
-        " WHERE number IN (SELECT number FROM strongest)) t USING (number) ORDER BY s.id, usual, abs(y) DESC, number"
+        f"SELECT s.id, usual, number, y, place, cell, t.id, text, starts, ends, unit_words FROM ({strongest}) s"
+        f" JOIN {source} t USING (number) ORDER BY s.id, usual, abs(y) DESC, number"
     )
 
 
@@ -240,35 +230,23 @@ class Parts:
 
     def __init__(self, connection: Any, folder: Folder, numbers: Sequence[int] | None = None, name: str = "parts") -> None:
         self.connection, self._folder, self._name = connection, folder, name
-        self._rows: dict[int, int] = {}  # by part
-        for number in folder.parts() if numbers is None else numbers:
+        self._numbers, self._rows = folder.parts() if numbers is None else numbers, 0
+        for number in self._numbers:
             with part_file(folder, number) as file:
-                self._rows[number] = file.metadata.num_rows
+                self._rows += file.metadata.num_rows
 
     def __len__(self) -> int:
-        return sum(self._rows.values())
+        return self._rows
 
-    def source(self, numbers: Sequence[int] | None = None) -> str:
-        """Return what stands after FROM to read the parts, or some of them."""
-        names = [part_name(number) for number in (self._rows if numbers is None else numbers)]
+    def source(self) -> str:
+        """Return what stands after FROM to read the parts."""
+        names = [part_name(number) for number in self._numbers]
         if self._folder.is_local:
             return f"read_parquet([{', '.join(literal(escape(self._folder.path(name))) for name in names)}])"
         from pyarrow.dataset import dataset  # noqa: PLC0415
 
         self.connection.register(self._name, dataset([self._folder.at(name) for name in names], filesystem=self._folder.files))
         return self._name
-
-    def chunks(self, texts: float) -> Iterator[str]:
-        """Yield what stands after FROM for parts with about as many texts in all, at least one part each."""
-        numbers, rows = list[int](), 0
-        for number in self._rows:
-            if numbers and rows + self._rows[number] > texts:
-                yield self.source(numbers)
-                numbers, rows = [], 0
-            numbers.append(number)
-            rows += self._rows[number]
-        if numbers:
-            yield self.source(numbers)
 
 
 def literal(text: str) -> str:

@@ -8,7 +8,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, final
@@ -31,7 +31,6 @@ Sort: TypeAlias = Literal["effect", "total", "texts"]
 SORTS: tuple[Sort, ...] = ("effect", "total", "texts")
 
 PHRASES = 3
-UNITS = 1_000_000  # that are grouped by text at once
 _SHORTCUTS = 30
 _WORTH = 0.25  # of a share, from which it is a reason
 _SAMPLE = 150  # effects of a word
@@ -92,7 +91,7 @@ def summary(
         rows.add_up(least)
         selection = Selection(connection, sort, top)
         listed = selection.listed()
-        suspects = dict(list(selection.suspects(counts, rows.observed).items())[:_SHORTCUTS])
+        suspects = dict(list(selection.suspects(counts, rows.observe).items())[:_SHORTCUTS])
         words = rows.words(selection, dict.fromkeys([*listed, *suspects]))
     about = {
         "model": table.model, "folder": table.folder, "target": counts.target, "labels": list(table.labels),
@@ -116,35 +115,31 @@ class _Rows:
     ) -> None:
         self._parts, self._counts, self._lengths = parts, counts, lengths
         self._include_poor, self._progress = include_poor, progress
-        self._run, self._done = parts.connection.execute, 0.0
+        self._run, self._passes = parts.connection.execute, 0
 
-    def _chunks(self) -> Iterator[str]:
-        """Yield the query of the rows that are summarised, some parts at a time."""
+    def _texts(self) -> str:
+        """Return the query of the rows that are summarised, for one pass over them."""
         counts = self._counts
-        texts = UNITS * counts.rows / max(counts.units, 1)
-        for source in self._parts.chunks(texts):
-            self._progress(min(self._done / (len(self._lengths) + 2) / counts.rows, 0.99))
-            yield queries.texts(source, counts.truth, counts.slices, self._lengths, _STRONGEST, self._include_poor)
-            self._done += texts
+        self._progress(min(self._passes / (len(self._lengths) + 2), 0.99))
+        self._passes += 1
+        return queries.texts(self._parts.source(), counts.truth, counts.slices, self._lengths, _STRONGEST, self._include_poor)
 
     def add_up(self, least: int) -> None:
         """Make the tables `totals` (of a key), `sums` (of a key in a cell) and `pieces` (of a word)."""
         self._run(queries.TABLES)
         for length in self._lengths:
-            for texts in self._chunks():
-                self._run(f"INSERT INTO partial {queries.summed(texts, length)}")
-                if length == 0:
-                    self._run(queries.split_words(texts))
+            texts = self._texts()
+            self._run(f"INSERT INTO partial {queries.summed(texts, length)}")
+            if length == 0:
+                self._run(queries.split_words(texts))
             self._run(queries.frequent(length, least))
         self._run(queries.TOTALS)
 
-    def observed(self, ids: Sequence[int]) -> Iterator[None]:
-        """Yield after each chunk whose observations of some keys are in the table `seen` (number, id, y, place, cell)."""
+    def observe(self, ids: Sequence[int]) -> None:
+        """Make the table `seen` of the observations of some keys (number, id, y, place, cell)."""
         self._run("CREATE OR REPLACE TABLE wanted AS SELECT id, length, key FROM totals WHERE id IN (SELECT unnest(?))", [ids])
         lengths = [length for (length,) in self._run("SELECT DISTINCT length FROM wanted").fetchall()]
-        for texts in self._chunks():
-            self._run(f"CREATE OR REPLACE TABLE seen AS {queries.seen(texts, lengths)}")
-            yield
+        self._run(f"CREATE OR REPLACE TABLE seen AS {queries.seen(self._texts(), lengths)}")
 
     def words(self, selection: Selection, keys: Iterable[int]) -> dict[int, WordEffect]:
         """Return keys with their effects, examples in both directions, and samples."""
@@ -154,8 +149,7 @@ class _Rows:
         sums = {key: {name: float(column[key]) for name, column in selection.sums.items()} for key in groups}
         signs = [1 if sums[key]["s1"] >= 0 else -1 for key in groups]
         self._run("CREATE TABLE shown AS SELECT unnest(?::BIGINT[]) AS id, unnest(?) AS sign", [list(groups), signs])
-        for _ in self.observed(list(groups)):
-            self._run(queries.examples("seen JOIN shown USING (id)", _EXAMPLES, _SAMPLE))
+        self.observe(list(groups))
         cells = list(self._counts.cells)
         samples = defaultdict[int, list[tuple[float, bool | None]]](list)
         for key, y, cell in self._run(queries.drawn(_SAMPLE)).fetchall():

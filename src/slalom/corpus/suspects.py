@@ -1,6 +1,6 @@
 """Which keys of a summary are listed, and which are suspected shortcuts (`slalom.corpus.shortcuts` has the formulas)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -11,7 +11,7 @@ from slalom.corpus.queries import BETWEEN, kind_of
 from slalom.corpus.results import KINDS, interval_half
 from slalom.corpus.shortcuts import Known, Rival, Suspicion, reliance, representatives, suspicion
 
-Observed: TypeAlias = Callable[[Sequence[int]], Iterator[None]]
+Observe: TypeAlias = Callable[[Sequence[int]], None]  # makes the table `seen` of some keys
 
 _SELECTED = 20_000  # keys whose parts and effects by cell are known
 _SUSPECTS = 1000  # of which those are shortcuts that stand for themselves
@@ -51,7 +51,7 @@ class Selection:
 
     def _parts_by_key(self) -> dict[int, dict[int, list[int]]]:
         """Return the parts of each key, each with the words (pieces) of the whole that are not in it; those in `totals`."""
-        pieces = dict(self._run("SELECT key, any_value(pieces) FROM pieces GROUP BY key").fetchall())
+        pieces = dict(self._run("SELECT key, pieces FROM pieces").fetchall())
         named = {key: _parts_of(name, pieces.get(name, ())) for key, name in self.keys.items()}
         names = sorted({name for parts in named.values() for part, rest in parts.items() for name in (part, *rest)})
         query = "SELECT key, id FROM totals SEMI JOIN (SELECT unnest(?::VARCHAR[]) AS key) USING (key)"
@@ -74,7 +74,7 @@ class Selection:
     def _known(self, key: int) -> Known:
         return Known(float(self._n[key]), float(self._mean[key]))
 
-    def suspects(self, counts: Counts, observed: Observed) -> dict[int, Suspicion]:
+    def suspects(self, counts: Counts, observe: Observe) -> dict[int, Suspicion]:
         """Return the most suspicious keys that stand for themselves, with the numbers of each."""
         ids, labels, slices = self.ids, None, None
         if counts.target in (gold := counts.sizes.get("gold", {})):
@@ -87,7 +87,7 @@ class Selection:
         order = np.argsort(-numbers.score, kind="stable")
         place = {int(ids[i]): int(i) for i in order[numbers.score[order] > 0][:_SUSPECTS]}
         score = dict(zip(ids.tolist(), numbers.score.tolist(), strict=True))
-        alone = representatives(self._rivals([*place, *self._words_of_pieces(place)], score, observed))
+        alone = representatives(self._rivals([*place, *self._words_of_pieces(place)], score, observe))
         return {key: Suspicion(*(column[i] for column in numbers)) for key, i in place.items() if alone[key]}
 
     def _words_of_pieces(self, keys: Mapping[int, int]) -> list[int]:
@@ -98,9 +98,9 @@ class Selection:
         ]
         return sorted(words, key=lambda key: -self._reliance[key])[:_SUSPECTS]
 
-    def _rivals(self, keys: Iterable[int], score: Mapping[int, float], observed: Observed) -> dict[int, dict[int, Rival]]:
+    def _rivals(self, keys: Iterable[int], score: Mapping[int, float], observe: Observe) -> dict[int, dict[int, Rival]]:
         """Return for each key its parts, with what they do in its texts and elsewhere."""
-        inside = self._inside([(key, part) for key in keys for part in self._parts[key]], observed)
+        inside = self._inside([(key, part) for key in keys for part in self._parts[key]], observe)
         rivals: dict[int, dict[int, Rival]] = {}
         for key in keys:
             whole, parts = self._known(key), self._parts[key]
@@ -117,20 +117,18 @@ class Selection:
                 rivals[key][part] = Rival(whole.mean, whole.texts, known.mean, means[part], elsewhere, without, rest, carried)
         return rivals
 
-    def _inside(self, pairs: Sequence[tuple[int, int]], observed: Observed) -> dict[tuple[int, int], tuple[int, float]]:
+    def _inside(self, pairs: Sequence[tuple[int, int]], observe: Observe) -> dict[tuple[int, int], tuple[int, float]]:
         """Return for each (whole, part) the number of texts that have both, and the sum of the part's effects there."""
         if not pairs:
             return {}
         ids = [list(column) for column in zip(*pairs, strict=True)]
         self._run("CREATE TABLE pairs AS SELECT unnest(?) AS whole, unnest(?) AS part", ids)
-        self._run("CREATE TABLE inside(whole BIGINT, part BIGINT, n BIGINT, total DOUBLE)")
-        for _ in observed(sorted({key for pair in pairs for key in pair})):
-            self._run(
-                "INSERT INTO inside SELECT whole, part, count(*), sum(p.y) FROM pairs JOIN seen w ON w.id = whole"
-                " JOIN seen p ON p.id = part AND p.number = w.number GROUP BY whole, part"
-            )
-        rows = self._run("SELECT whole, part, sum(n), sum(total) FROM inside GROUP BY whole, part").fetchall()
-        return {(whole, part): (int(n), total) for whole, part, n, total in rows}
+        observe(sorted({key for pair in pairs for key in pair}))
+        rows = self._run(
+            "SELECT whole, part, count(*), sum(p.y) FROM pairs JOIN seen w ON w.id = whole"
+            " JOIN seen p ON p.id = part AND p.number = w.number GROUP BY whole, part"
+        ).fetchall()
+        return {(whole, part): (n, total) for whole, part, n, total in rows}
 
 
 def _parts_of(key: str, pieces: Sequence[str]) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, TypeAlias, final
@@ -149,16 +149,14 @@ class ServedCorpus:
 
     def _counted(self) -> dict[str, list[tuple[Any, int]] | None]:
         """Return statuses and the values of each kept column, the most frequent first; None where there are too many."""
-        connection, counted = connect(), dict[str, list[tuple[Any, int]] | None]()
-        try:
+        counted = dict[str, list[tuple[Any, int]] | None]()
+        with closing(connect()) as connection:
             source = Parts(connection, self._folder, self._undamaged(self._stamps())).source()
             for name, column in {"": "status", **{name: GIVEN + name for name in self._texts.keep}}.items():
                 value = identifier(column)
                 query = f"SELECT {value}, count(*) AS n FROM {source} WHERE {value} IS NOT NULL GROUP BY 1 ORDER BY n DESC, 1"
                 values = connection.execute(f"{query} LIMIT {_VALUES + 1}").fetchall()
                 counted[name] = values if len(values) <= _VALUES else None
-        finally:
-            connection.close()
         return counted
 
     def _about(self, parts: Stamps) -> dict[str, Any]:
@@ -184,7 +182,7 @@ class ServedCorpus:
 
     # --- the texts
 
-    def texts(self, query: CorpusQuery) -> Iterator[str | None]:
+    def texts(self, query: CorpusQuery) -> Iterator[str]:
         """Look for texts, and yield a page of them as JSON."""
         asked = query.model_dump(exclude={"offset", "limit"}, exclude_defaults=True)
         if asked and query.offset > MAX_HITS - query.limit:
@@ -199,7 +197,7 @@ class ServedCorpus:
             key = tuple(asked.items()), tuple(parts.items())
             hits = self._searches.get(key)
             if hits is None:
-                hits = yield from self._texts.find(query, readable)
+                hits = self._texts.find(query, readable)
                 with self._lock:
                     self._searches[key] = hits
                     while len(self._searches) > _KEPT:

@@ -1,7 +1,8 @@
 """The texts of a corpus as the page shows them: found and sorted by DuckDB, a page of a list, and one text whole."""
 
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
@@ -18,7 +19,6 @@ from slalom.text import pieces, printable, simple_words
 from slalom.web.schema import CorpusQuery
 
 MAX_HITS = 10_000  # texts that a search keeps, so the largest offset of a page
-_CHUNK = 100_000  # texts that are searched in one step
 _PREVIEWED = 220  # characters of a text in the list
 _ENTRY = ("number", "id", "status", "error", "text", "label", "probability", "target", "score", "near_r2", "units", "starts",
           "ends", "removal")  # fmt: skip
@@ -58,7 +58,7 @@ class Texts:
     def orders(self) -> dict[str, str]:
         return {name: title for name, (title, _) in _ORDERS.items() if self.gold is not None or name != "wrong"}
 
-    def find(self, query: CorpusQuery, parts: Sequence[int]) -> Generator[None, None, Hits]:
+    def find(self, query: CorpusQuery, parts: Sequence[int]) -> Hits:
         if query.sort not in self.orders:
             why = "; wrong needs a kept column with true labels (--gold)" if query.sort in _ORDERS else ""
             raise InputError(f"sort must be one of {', '.join(self.orders)}; got {query.sort[:40]!r}{why}")
@@ -79,27 +79,22 @@ class Texts:
             values["search"] = query.search
         keys = _keys(query.word) if query.word else []
         values |= {f"key{i}": key for i, (_, key) in enumerate(keys)}
-        connection = connect()
-        try:
-            connection.execute("CREATE TABLE hits(number BIGINT, effect DOUBLE, rank DOUBLE)")
-            for source in Parts(connection, self.folder, parts).chunks(_CHUNK):
-                texts = f"SELECT * FROM {source} WHERE {' AND '.join(conditions)}"
-                with_effect = f"SELECT *, NULL::DOUBLE AS effect FROM ({texts})"
-                if keys:
-                    places = " UNION ALL ".join(
-                        f"SELECT number, effect FROM ({occurrences(texts, length)} AND key = $key{i})"
-                        for i, (length, _) in enumerate(keys)
-                    )
-                    effects = f"SELECT number, avg(effect) AS effect FROM ({places}) GROUP BY number"
-                    with_effect = f"SELECT * FROM ({effects}) JOIN ({texts}) USING (number)"
-                ranked = f"SELECT *, {truth(self.labels, self.gold)} AS truth FROM ({with_effect})"
-                connection.execute(f"INSERT INTO hits SELECT number, effect, {_ORDERS[query.sort][1]} FROM ({ranked})", values)
-                yield
-            matches = connection.execute("SELECT count(*) FROM hits").fetchone()[0]
-            first = f"SELECT number, effect FROM hits ORDER BY rank DESC NULLS LAST, number LIMIT {MAX_HITS}"
-            return matches, connection.execute(first).fetchall()
-        finally:
-            connection.close()
+        if not parts:
+            return 0, []
+        with closing(connect()) as connection:
+            texts = f"SELECT * FROM {Parts(connection, self.folder, parts).source()} WHERE {' AND '.join(conditions)}"
+            with_effect = f"SELECT *, NULL::DOUBLE AS effect FROM ({texts})"
+            if keys:
+                places = " UNION ALL ".join(
+                    f"SELECT number, effect FROM ({occurrences(texts, length)} AND key = $key{i})"
+                    for i, (length, _) in enumerate(keys)
+                )
+                effects = f"SELECT number, avg(effect) AS effect FROM ({places}) GROUP BY number"
+                with_effect = f"SELECT * FROM ({effects}) JOIN ({texts}) USING (number)"
+            ranked = f"SELECT *, {truth(self.labels, self.gold)} AS truth FROM ({with_effect})"
+            first = f"ORDER BY {_ORDERS[query.sort][1]} DESC NULLS LAST, number LIMIT {MAX_HITS}"
+            hits = connection.execute(f"SELECT number, effect, count(*) OVER () FROM ({ranked}) {first}", values).fetchall()
+        return hits[0][2] if hits else 0, [(number, effect) for number, effect, _ in hits]
 
     def entries(self, hits: Sequence[Hit]) -> list[dict[str, Any]]:
         """Return texts as the list shows them, in the order of the hits; those that are not there are left out."""
@@ -111,14 +106,11 @@ class Texts:
         if not parts:
             return {}
         names = [*columns, *(GIVEN + name for name in self.keep)]
-        connection = connect()
-        try:
+        with closing(connect()) as connection:
             source = Parts(connection, self.folder, parts).source()
             columns = f"{', '.join(map(identifier, names))}, {truth(self.labels, self.gold)}"
             query = f"SELECT {columns} FROM {source} WHERE number IN (SELECT unnest(?::BIGINT[]))"
             rows = connection.execute(query, [list(numbers)]).fetchall()
-        finally:
-            connection.close()
         return {row[names.index("number")]: dict(zip([*names, "truth"], row, strict=True)) for row in rows}
 
     def _entry(self, row: Mapping[str, Any], effect: float | None) -> dict[str, Any]:
