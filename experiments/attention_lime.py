@@ -15,7 +15,7 @@ _SHORTCUTS = ("lime-bernoulli", "lime-printed")
 def run(lab: Lab) -> Result:
     """Measure relative errors over document length and number of samples."""
     networks(lab, ("final",))
-    lengths, samples = lab.of((5, 10, 25, 50, 100, 150), (4, 24)), lab.of((300, 1000, 3000, 10_000), (300, 1200, 4800))
+    lengths, samples = lab.of((5, 10, 25, 50, 100, 150), (4, 24)), lab.of((300, 1000, 3000, 10_000), (500, 2000, 8000))
     several = lab.number("several", 6, 5)
     plan = {f"lime-{n}-{i}": {"words": n, "number": i, "samples": list(samples)} for n in lengths for i in range(several)}
     found = lab.parts(distances, plan, "attention", "text")

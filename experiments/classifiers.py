@@ -48,7 +48,7 @@ def trained(lab: Lab, data: str, arch: str) -> dict[str, Any]:
     recipe = Recipe(
         init=start,
         max_length=length,
-        epochs=lab.number("epochs", _EPOCHS[arch] if given or arch == "mamba" else 5, 4),
+        epochs=lab.number("epochs", _EPOCHS[arch] if given or arch == "mamba" else 5, 2 if arch in ("bloom", "mamba") else 4),
         batch=lab.of(64, 32),
         learning_rate=lab.of(1e-4 if pretrained else 3e-4, 3e-3),
         validation=0.02,

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from experiments.harness import Claim, Lab, Result, Table
-from experiments.small_networks import LONGEST, OfCounts, Training, Transformer, answers, made
+from experiments.small_networks import OfCounts, Training, Transformer, answers, made
+from experiments.synthetic import LONGEST
 from experiments.vocabulary import WEIGHTS, WORDS
 
 NAMES = {"bert": "BERT", "distilbert": "DistilBERT", "gpt2": "GPT-2"}

@@ -104,7 +104,7 @@ class Measured:
 def measured(lab: Lab, names: list[tuple[str, str]]) -> Measured:
     """Explain and measure. Settings: `texts`, `samples`, or one data set's own, such as `yelp_texts`."""
     found = classifiers(lab, names)
-    samples = {data: lab.each(data, "samples", 5000, 60) for data, _ in names}
+    samples = {data: lab.each(data, "samples", 5000, 40) for data, _ in names}
     plan: dict[str, dict[str, Any]] = {}
     owner: dict[str, tuple[str, str]] = {}
     for data, arch in names:
@@ -138,7 +138,7 @@ def explained(lab: Lab, data: str, arch: str, first: int, samples: int) -> dict[
         except (MissingExtra, ArithmeticError) as reason:  # one fit that fails costs its method in this lot, and it is said
             skipped[name] = str(reason)
             continue
-        strict = fidelity(found, ask, per=lab.of(20, 5), number=10, seed=lab.seed)
+        strict = fidelity(found, ask, per=lab.of(20, 3), number=10, seed=lab.seed)
         curves = {s: perturbation(found, ask, score=s, step=_STEP) for s in SCORES[name]}
         for i, one in enumerate(found):
             near = strict[i]

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import binary_cross_entropy_with_logits, one_hot
 
-from experiments.vocabulary import PROBABILITIES, WEIGHTS, WORDS
+from experiments.synthetic import LONGEST, linear_sequences
+from experiments.vocabulary import WORDS
 from slalom.theory.blank import new_classifier, word_tokenizer
 
-LONGEST = 30
 _FIRST = 3  # ids before the first word: padding, unknown, start
 _START = 2
 
@@ -89,8 +89,8 @@ def made(make: Callable[[], torch.nn.Module], training: Training | None, device:
 
 
 def _train(network: torch.nn.Module, training: Training, device: str, generator: np.random.Generator) -> None:
-    found, labels = linear_data(training.samples, generator)
-    words, wanted = torch.from_numpy(found).to(device), torch.from_numpy(labels).float().to(device)
+    data = linear_sequences(training.samples, generator)
+    words, wanted = torch.from_numpy(data.words).to(device), torch.from_numpy(data.labels).float().to(device)
     chosen = [parameter for parameter in network.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(chosen, training.rate)
     rise = training.steps / 10
@@ -107,14 +107,6 @@ def _train(network: torch.nn.Module, training: Training, device: str, generator:
         torch.nn.utils.clip_grad_norm_(chosen, 1.0)
         optimizer.step()
         slope.step()
-
-
-def linear_data(size: int, generator: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return words (size, 30) by number, -1 after the end, and labels (size,) drawn from their log odds."""
-    words = generator.choice(len(WORDS), (size, LONGEST), p=PROBABILITIES)
-    words[np.arange(LONGEST) >= generator.binomial(LONGEST, 0.5, size).clip(1)[:, None]] = -1
-    log_odds = np.append(WEIGHTS, 0.0)[words].sum(1)
-    return words, (generator.random(size) < 1 / (1 + np.exp(-log_odds))).astype(np.int64)
 
 
 @torch.no_grad()

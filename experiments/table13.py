@@ -36,7 +36,7 @@ def run(lab: Lab) -> Result:
     """Take the time of one text after the other, with nothing else under way. Setting: `timed` texts."""
     models = classifiers(lab, [("yelp", "distilbert"), ("yelp", "bloom")])
     alone = replace(lab, jobs=1)  # times are of one process that has the device for itself
-    budgets, texts = lab.of((1000, 2000, 5000, 10_000), (100, 200)), lab.number("timed", 3, 1)
+    budgets, texts = lab.of((1000, 2000, 5000, 10_000), (50, 100)), lab.number("timed", 3, 1)
     wanted = [("distilbert", name, samples) for name in _METHODS for samples in budgets]
     wanted += [("bloom", name, budgets[0]) for name in _LARGE]
     plan = {

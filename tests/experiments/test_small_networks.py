@@ -1,4 +1,4 @@
-"""The linear data set has the log odds and lengths of appendix E.1, and networks are asked without padding."""
+"""Networks are asked without padding."""
 
 import numpy as np
 import pytest
@@ -6,19 +6,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
-from experiments.small_networks import OfCounts, Transformer, answers, linear_data, made  # noqa: E402
-from experiments.vocabulary import PROBABILITIES, WEIGHTS  # noqa: E402
-
-
-def test_linear_data():
-    words, labels = linear_data(20_000, np.random.default_rng(0))
-    there = words >= 0
-    assert abs(there.sum(1).mean() - 15) < 0.1
-    assert (np.diff(there.astype(int), axis=1) <= 0).all()
-    assert np.allclose(np.bincount(words[there]) / there.sum(), PROBABILITIES, atol=0.01)
-    log_odds = np.append(WEIGHTS, 0.0)[words].sum(1)
-    near = np.abs(log_odds - 1.5) < 0.3
-    assert labels[near].mean() == pytest.approx((1 / (1 + np.exp(-log_odds[near]))).mean(), abs=0.03)
+from experiments.small_networks import OfCounts, Transformer, answers, made  # noqa: E402
 
 
 @pytest.mark.parametrize("arch", ["bert", "distilbert", "gpt2"])
