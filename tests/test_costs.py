@@ -297,4 +297,4 @@ def test_an_explanation_is_shown_where_a_flip_costs_more_than_is_left():
         assert result.exit_code == 0
         assert len(asked) == 2 * n, "those of the explanation, and no more"
     assert "no flip was looked for: the next request would cost" in result.stderr
-    assert json.loads(result.stdout)["flip"] is None
+    assert "flip" not in json.loads(result.stdout)

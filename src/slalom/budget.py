@@ -93,11 +93,11 @@ class Goal:
             return untestable
         if before is None or rounds < _ROUNDS or falls(before, after):
             return ""
-        return _joined("the held-out error no longer falls", self._compared(after))
+        return "; ".join(filter(None, ("the held-out error no longer falls", self._compared(after))))
 
     def exhausted(self, after: Explanation) -> str:
         """Return that max_queries has ended the rounds, and how far the tolerance is."""
-        return _joined(f"max_queries, {self.most}, is reached", self._compared(after))
+        return "; ".join(filter(None, (f"max_queries, {self.most}, is reached", self._compared(after))))
 
     @staticmethod
     def _distance(e: Explanation) -> float | None:
@@ -181,10 +181,6 @@ def _untestable(e: Explanation) -> str:
         return "too few queries are left to test it"
     negligible = all(q.r2 is None or q.r2 > 1.0 - _NEGLIGIBLE for q, _ in e.fidelity.known)
     return "the held-out error is negligible" if negligible else ""
-
-
-def _joined(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
 
 
 def _is_number(part: object) -> bool:

@@ -58,10 +58,6 @@ class MissingExtra(SlalomError, ImportError):
 def one_line(error: object, limit: int | None = 300) -> str:
     """Return the message of an error as one line.
 
-    Args:
-        error: An exception, or anything else with a message as its string.
-        limit: Longest message in characters; None: any length.
-
     Example:
         >>> one_line(ValueError("no such file:\\n  model.bin"))
         'no such file: model.bin'
@@ -113,9 +109,6 @@ def did_you_mean(name: object, names: Iterable[str]) -> str:
 
 def validation_message(problem: Mapping[str, Any]) -> str:
     """Return what an error of pydantic expected and what came instead.
-
-    Args:
-        problem: One of the errors that pydantic lists, with msg and input.
 
     Example:
         >>> validation_message({"msg": "Input should be a valid integer, unable to parse string", "input": "many"})

@@ -75,24 +75,16 @@ def drop_partial_line(path: Path, partial: bytes) -> None:
 class Unpacked(io.RawIOBase):
     """The content of a compressed file, which ends with an error where it is too long: a small file may unpack to terabytes.
 
-    Args:
-        stream: The content.
-        name: Of the file, for the error.
-        by_line: Whether lines are read one by one, so that only the length of each is limited.
-
-    Raises:
-        InputError: In reading: it is longer than SLALOM_MAX_UNPACKED bytes, or a gigabyte.
+    `by_line`: lines are read one by one, so that only the length of each is limited. SLALOM_MAX_UNPACKED is the limit.
     """
 
     def __init__(self, stream: Any, name: str, *, by_line: bool = False) -> None:
         self._stream, self._name, self._by_line, self._size, self._most = stream, name, by_line, 0, max_unpacked()
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes."""
         n = int(self._stream.readinto(buffer))
         self._size += n
         if self._by_line and (end := bytes(buffer[:n]).rfind(b"\n")) >= 0:
@@ -103,7 +95,6 @@ class Unpacked(io.RawIOBase):
         return n
 
     def close(self) -> None:
-        """Close the stream, too."""
         super().close()
         self._stream.close()
 

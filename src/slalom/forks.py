@@ -1,9 +1,7 @@
 """Locks in a forked process: a thread of the parent may have held one, and there is nobody in the child to release it."""
 
 import os
-import sys
 import threading
-from functools import cached_property
 from typing import Any
 from weakref import WeakSet
 
@@ -29,11 +27,6 @@ def _renew() -> None:
             setattr(owner, name, threading.RLock() if isinstance(getattr(owner, name), _RLOCK) else threading.Lock())
         if hasattr(owner, "after_fork"):
             owner.after_fork(bool(held))
-    if sys.version_info < (3, 12):  # a cached_property has one lock for all instances
-        modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "slalom"]
-        classes = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
-        for part in (part for kind in classes for part in vars(kind).values() if isinstance(part, cached_property)):
-            part.lock = threading.RLock()  # type: ignore[attr-defined]
 
 
 def _is_free(lock: Any) -> bool:

@@ -504,7 +504,7 @@ def test_ctrl_c_before_the_first_result_claims_nothing(run, tmp_path, monkeypatc
     monkeypatch.setattr(Pipeline, "ask", pressed)
     code, _, err = run("explain", SENTENCE, "--out", "e.jsonl")
     assert code == 130
-    assert "interrupted after 0 of 1 text; nothing is written yet; the same command begins again" in err
+    assert "interrupted after 0 of 1 text; run the same command to continue" in err
     assert not (tmp_path / "e.jsonl").exists()
 
 

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,6 +62,7 @@ def explain(
     from slalom import Explainer, Explanation, Explanations  # noqa: PLC0415
     from slalom.render.terminal import show  # noqa: PLC0415
     from slalom.result import Failure  # noqa: PLC0415
+    from slalom.result.flip import sentence  # noqa: PLC0415
 
     texts, out = _texts(text, rows), output.out
     _check_outputs(rows.file, output)
@@ -91,16 +91,19 @@ def explain(
                 continue
             explanations.append(e)
             number = len(explanations) + len(failures) if len(texts) > 1 else 0
+            sought, flip = _flip(explainer, e, output.flip)
             if output.as_json:
-                sys.stdout.write(_json(explainer, e, output.flip) + "\n")
+                found = {"flip": None if flip is None else flip.to_dict()} if sought else {}
+                sys.stdout.write(json.dumps(e.to_dict() | found, ensure_ascii=False) + "\n")
             else:
                 place = f"{number} of {len(texts)}" if number else ""
-                show(e, screen, output.top, place, _flip(explainer, e, output.flip))
+                show(e, screen, output.top, place, flip or (sentence(e, None) if sought else None))
             if output.png:
                 drawn.append(_draw(e, output.png, number))
     except KeyboardInterrupt:
         place = f"{len(explanations) + len(failures)} of {len(texts)}"
-        complain(f"interrupted after {place} {plural(len(texts), 'text')}; {_kept(out, cost.cache)}")
+        kept = "run the same command to continue" if out or cost.cache else "use --out FILE to keep results"
+        complain(f"interrupted after {place} {plural(len(texts), 'text')}; {kept}")
         return 130
     html = output.html if explanations else None
     if html:
@@ -115,17 +118,6 @@ def explain(
     others = "; the others were explained" if explanations else ""
     complain(f"{len(failures)} of {count(len(texts), 'text')} failed: {numbers}{others}")
     return 1
-
-
-def _kept(out: Path | None, cache: Path | None) -> str:
-    """Return what an interruption leaves, and what to do."""
-    if not (out or cache):
-        return "use --out FILE to keep results, and --cache FILE to keep the model's answers"
-    kept = ((out, "results"), (cache, "model's answers"))
-    files = [f"{str(path)!r} has the {what}" for path, what in kept if path and path.exists()]
-    if not files:
-        return "nothing is written yet; the same command begins again"
-    return f"{' and '.join(files)} so far; run the same command to continue"
 
 
 def _is_dry(explainer: Any, texts: Sequence[str], done: int, target: str | int | None, cost: Cost, as_json: bool) -> bool:
@@ -186,39 +178,17 @@ def _numbered(
             yield i, replace(e, number=i) if isinstance(e, Failure) else e
 
 
-def _flip(explainer: Any, e: Any, wanted: bool | None) -> Any:
-    from slalom.result.flip import sentence  # noqa: PLC0415
-
-    if _wants_flip(e, wanted):
-        with _affordable(explainer):
-            return explainer.flip(e) or sentence(e, None)
-    return None
-
-
-def _wants_flip(e: Any, wanted: bool | None) -> bool:
-    """Return whether to look for a flip: as wanted, or where no single unit decides."""
-    return bool(e.saturated and e.scale != "output") if wanted is None else wanted
-
-
-@contextmanager
-def _affordable(explainer: Any) -> Iterator[None]:
-    """Say so where a flip costs more than is left, and go on: the explanation is paid."""
+def _flip(explainer: Any, e: Any, wanted: bool | None) -> tuple[bool, Any]:
+    """Return whether a flip was looked for, by default where no single unit decides, and the flip; what it found is paid."""
+    if not (e.saturated and e.scale != "output" if wanted is None else wanted):
+        return False, None
     try:
-        yield
+        return True, explainer.flip(e)
     except InputError as error:
         if explainer.engine.spending.max_cost is None:
             raise
         complain(f"no flip was looked for: {error}")
-
-
-def _json(explainer: Any, e: Any, flip: bool | None) -> str:
-    """Return an explanation as a line of JSON, with its flip where that is wanted or no single unit decides."""
-    if not _wants_flip(e, flip):
-        return str(e.to_json())
-    found = None
-    with _affordable(explainer):
-        found = explainer.flip(e)
-    return json.dumps(e.to_dict() | {"flip": None if found is None else found.to_dict()}, ensure_ascii=False)
+        return False, None
 
 
 def _texts(text: str | None, rows: Rows) -> list[str]:

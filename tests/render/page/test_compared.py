@@ -8,13 +8,9 @@ from functools import cache
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
-import pytest
-
 import slalom.render
-from slalom.errors import InputError
 from slalom.evaluate import MEASURES
 from slalom.render.figures.canvas import Words
-from slalom.render.page import comparison_page
 from slalom.render.palette import DARK, LIGHT
 from tests.side_by_side import compared, record
 
@@ -164,8 +160,6 @@ def test_one_method_is_a_page_without_pairs_and_none_has_nothing_to_draw(tmp_pat
     assert "pairs" not in Cells(page).tables
     assert "1 method on 1 text" in page
     assert "there is nothing to draw: no near for attention" in page
-    with pytest.raises(InputError, match=r"slalom\.compare"):
-        comparison_page([])
 
 
 def test_names_are_text_whatever_they_hold_and_the_page_shows_the_figures_in_both_themes():

@@ -262,12 +262,8 @@ def test_failures_are_listed_with_their_numbers_and_errors():
 
 
 def test_pages_of_nothing_are_refused():
-    with pytest.raises(InputError, match="needs at least one explanation; got none"):
+    with pytest.raises(InputError, match="at least one explanation"):
         page([])
-    with pytest.raises(InputError, match=r"pass \[explanation\]"):
-        page(random_explanation())
-    with pytest.raises(InputError, match=r"pass \[explanation\]"):
-        page(["a text"])
 
 
 def test_shapley_values_are_computed_once_for_all_parts_of_a_page(monkeypatch):

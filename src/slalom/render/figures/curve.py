@@ -29,6 +29,7 @@ _LOW = (0.1, 0.01, 0.001, 0.25, 0.0001, 0.4, 0.3, 0.2, 0.05)  # probabilities to
 _PROBABILITIES = np.array([0.5, *(p for low in _LOW for p in (low, 1 - low))])
 _SIZE = (7.4, 4.6)
 _POOL = 4
+_STEPS, _ORDERS = 20, 5  # of removals, and random orders
 _REMOVALS = [0, *(m * 10**e for e in range(6) for m in (1, 2, 5))]
 
 
@@ -60,16 +61,16 @@ def tested_curve(view: View, ax: Axes | None, theme: Theme) -> Figure:
     return figure
 
 
-def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: int, ax: Axes | None, theme: Theme) -> Figure:
+def asked_curve(view: View, explainer: object, ax: Axes | None, theme: Theme) -> Figure:
     """Draw the model's answers while units are removed."""
     if not isinstance(explainer, Explainer):
         raise InputError(f"explainer must be the Explainer that made this explanation; got {type(explainer).__name__}")
     e, n = view.explanation, len(view.explanation)
-    removed = np.unique((np.linspace(0, 1, steps + 1) ** 2 * (n - 1)).round().astype(np.int64))
+    removed = np.unique((np.linspace(0, 1, _STEPS + 1) ** 2 * (n - 1)).round().astype(np.int64))
     effect = view.scores("removal")
     for_decision = np.abs(effect) if not e.signed else -effect if view.score < 0 else effect
-    rng = np.random.default_rng(seed)
-    sequences = [np.argsort(-for_decision, kind="stable"), *(rng.permutation(n) for _ in range(orders))]
+    rng = np.random.default_rng(0)
+    sequences = [np.argsort(-for_decision, kind="stable"), *(rng.permutation(n) for _ in range(_ORDERS))]
     ranks = np.argsort(sequences, axis=1)
     keep = (ranks[:, None] >= removed[:, None]).reshape(-1, n)
     model = np.asarray(view.pick(explainer.ask(e, keep))).reshape(len(sequences), -1)
@@ -80,9 +81,8 @@ def asked_curve(view: View, explainer: object, steps: int, orders: int, seed: in
     if e.signed:  # scores without a sign predict nothing
         predicted = view.pick(e.predict(keep[: len(removed)]))
         ax.plot(removed, predicted, color=theme.neutral, linestyle="--", zorder=4, gid="surrogate", **look)
-    if orders:
-        muted = mix(theme.paper, theme.muted, 0.5)
-        ax.plot(removed, model[1:].mean(axis=0), color=muted, linewidth=1.2, zorder=1, gid="random")
+    muted = mix(theme.paper, theme.muted, 0.5)
+    ax.plot(removed, model[1:].mean(axis=0), color=muted, linewidth=1.2, zorder=1, gid="random")
     _finish(ax, view, theme, 0)
     return figure
 

@@ -2,8 +2,8 @@
 
 Names are placed one after the other, the first of them best. Places are tried around the point on growing rings, then on a grid
 over the axes. Of those inside the axes that touch no earlier name, the one that covers the fewest points and leader lines wins,
-then the one closest to its point; a leader line across another name costs extra, and so does a place that is closer to another
-point. The result is deterministic. Boxes are (left, bottom, right, top) in pixels.
+then the one closest to its point; a place that is closer to another point costs extra. The result is deterministic.
+Boxes are (left, bottom, right, top) in pixels.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,7 @@ from slalom.render.palette import Theme
 
 _ANGLES = np.deg2rad([0, 180, 90, 270, 45, 135, 315, 225, 22.5, 157.5, 337.5, 202.5, 67.5, 112.5, 247.5, 292.5])
 _RINGS = (0.0, 0.6, 1.4, 2.4, 3.6, 5.0, 7.0, 9.5, 12.5)  # in heights of a name
-_DETOUR = 6.0  # what a leader line across another name costs, in heights
-_DOUBT = 0.5  # what another point that is nearer costs
+_DOUBT = 0.5  # what another point that is nearer costs, in heights
 _GRID = 24
 _STEPS = np.linspace(0.0, 1.0, 9)  # places along a leader line
 
@@ -35,13 +34,7 @@ class Place(NamedTuple):
 def write_names(ax: Axes, names: Sequence[Words], discs: Floats, radii: Floats, named: list[int], theme: Theme) -> None:
     """Move names beside their points, with lines to those that are further away; say how many have no room.
 
-    Args:
-        ax: The axes; their layout must be settled.
-        names: The names, the most important first.
-        discs: Centres of what must not be covered (n, 2), in pixels.
-        radii: Their radii (n,), in points.
-        named: The disc of each name.
-        theme: The theme.
+    The layout must be settled. The discs (n, 2) must not be covered; `named` are those of the names, the most important first.
     """
     if not names:
         return
@@ -89,9 +82,7 @@ def place(discs: Floats, radii: Floats, named: list[int], sizes: Floats, inside:
         apart[:, point] = np.inf
         nearer = (apart[:, : len(discs)] < length[:, None]).sum(axis=1)
         moved = (length > 0.9 * size[1]) | ((nearer > 0) & (length > 2 * gap))
-        points = ways[:, :, None]
-        crossed = ((boxes[:, :2] < points) & (points < boxes[:, 2:])).all(axis=3).any(axis=1).sum(axis=1) * moved
-        cost = length + size[1] * (_DETOUR * crossed + _DOUBT * np.minimum(nearer, 3))
+        cost = length + size[1] * _DOUBT * np.minimum(nearer, 3)
         best = int(np.lexsort((cost.round(1), covered))[0])
         boxes = np.concatenate([boxes, tried[best : best + 1]])
         if moved[best]:

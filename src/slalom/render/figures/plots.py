@@ -97,9 +97,6 @@ class Plots:
     def removal_curve(
         self,
         explainer: Explainer | None = None,
-        steps: int = 20,
-        orders: int = 5,
-        seed: int = 0,
         target: _Target = None,
         ax: Axes | None = None,
         theme: _Theme = "light",
@@ -108,17 +105,14 @@ class Plots:
 
         Args:
             explainer: The explainer that made the explanation: the model is queried again while units are removed in a fixed
-                order, those with the largest removal effect for the decision first; at least one unit stays. Default: nothing
+                order, those with the largest removal effect for the decision first, beside the mean of five random
+                orders; at least one unit stays. Default: nothing
                 is queried, and the queries that tested the fit are shown by how many units they lack.
-            steps: How many removals, with an explainer.
-            orders: How many random orders are averaged for comparison, with an explainer; 0 leaves them out.
-            seed: Of the random orders.
 
         Raises:
             InputError: No explainer is given, and no query has tested the fit.
         """
         view, look = self._view(target), theme_of(theme)
-        steps, orders, seed = whole_number("steps", steps, 1), whole_number("orders", orders, 0), whole_number("seed", seed, 0)
         if explainer is None:
             return tested_curve(view, ax, look)
-        return asked_curve(view, explainer, steps, orders, seed, ax, look)
+        return asked_curve(view, explainer, ax, look)

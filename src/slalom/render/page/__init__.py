@@ -7,7 +7,6 @@ this one, by its hash.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from markupsafe import Markup
 
@@ -40,19 +39,9 @@ _SCRIPTS = (*VIEWER, "page.js")
 
 
 def page(explanations: Sequence[Explanation], title: str | None = None) -> str:
-    """Return explanations of one or more texts as one self-contained HTML page.
-
-    Args:
-        explanations: The explanations; the failures of `Explanations` are listed too.
-        title: Title of the page. Default: the first words of the text, or the number of texts.
-
-    Returns:
-        The page.
-
-    Raises:
-        InputError: There is no explanation, or something else is in the list.
-    """
-    _check(explanations)
+    """Return explanations of one or more texts, and the failures of `Explanations`, as one self-contained HTML page."""
+    if not explanations:
+        raise InputError("a page needs at least one explanation; got none")
     failures = explanations.failures if isinstance(explanations, Explanations) else ()
     if title is None:
         title = opening(explanations[0].text) if len(explanations) == 1 else f"Explanations of {len(explanations)} texts"
@@ -66,13 +55,6 @@ def page(explanations: Sequence[Explanation], title: str | None = None) -> str:
         texts=[embedded(content(explanation)) for explanation in explanations],
         failures=[(f.number + 1, printable(opening(f.text)), printable(f.error)) for f in failures],
     )
-
-
-def _check(explanations: Any) -> None:
-    if not isinstance(explanations, Sequence) or not all(isinstance(entry, Explanation) for entry in explanations):
-        raise InputError("a page needs a list of explanations; pass [explanation]")
-    if not explanations:
-        raise InputError("a page needs at least one explanation; got none")
 
 
 __all__ = ["VIEWER", "comparison_page", "page"]
