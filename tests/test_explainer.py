@@ -273,11 +273,6 @@ def test_a_class_that_is_called_all_is_one_class():
     assert np.isclose(explainer.ask(e, [1, 1]), e.score)
 
 
-def test_the_options_are_kept_with_the_result():
-    e = Explainer(lambda texts: [0.5 * len(t) for t in texts], output="log_odds", queries=np.int64(20))("one two", target=1)
-    assert e.settings == {"queries": 20, "check": None, "target": 1, "long": "cut", "identity": None}
-
-
 def test_many_explained_texts_are_asked_about_in_one_call():
     calls = []
 

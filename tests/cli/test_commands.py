@@ -357,30 +357,6 @@ def test_a_column_names_the_texts(run, tmp_path):
         assert [json.loads(line)["text"] for line in out.splitlines()] == ["A good film, really.", "A bad film."]
 
 
-def test_lines_of_standard_input_have_no_column(run):
-    code, out, err = run("explain", "-", "--column", "review", given="[spoiler] He dies.\n")
-    assert (code, out) == (1, "")
-    assert err == (
-        "error: --column is for rows (.jsonl, .json, .csv, .tsv); standard input has one text per line and no columns\n"
-    )
-
-
-def test_a_model_that_is_no_classifier_is_named(run, tmp_path):
-    import transformers  # noqa: PLC0415
-
-    from tests.models import tiny  # noqa: PLC0415
-
-    config = transformers.BertConfig(
-        vocab_size=200, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
-    )
-    transformers.BertModel(config).save_pretrained(tmp_path / "encoder")
-    tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
-    code, _, err = run("explain", "good", "--model", "encoder")
-    assert code == 1
-    assert "holds no sequence classifier" in err.splitlines()[-1]
-    assert "fine-tune it first" in err
-
-
 def test_running_out_of_memory_says_what_to_do(run, monkeypatch):
     def full(*_arguments, **_options):
         raise MemoryError("8 GiB wanted")
@@ -389,16 +365,6 @@ def test_running_out_of_memory_says_what_to_do(run, monkeypatch):
     code, _, err = run("explain", "good")
     assert code == 1
     assert err == "error: out of memory (8 GiB wanted); try fewer queries, a shorter text, or another device\n"
-
-
-def test_what_nobody_thought_of_is_one_line_too(run, monkeypatch):
-    def broken(*_arguments, **_options):
-        raise RuntimeError("odd\nthing")
-
-    monkeypatch.setattr(slalom.Explainer, "stream", broken)
-    code, _, err = run("explain", "good")
-    assert code == 1
-    assert err == "error: RuntimeError: odd thing; this is a bug in slalom (set SLALOM_TRACEBACK=1 for the traceback)\n"
 
 
 def test_a_text_that_is_too_long_is_said_to_be_cut(run, tmp_path):
@@ -696,22 +662,3 @@ def test_messages_name_the_options_of_the_command(run, options, said):
     assert code == 1
     assert said in err
     assert not re.search(r"\bmax_", err)
-
-
-@cases(
-    ("option", "value", "expected"),
-    [
-        ("--seed", "many", 'for --seed: unable to convert "many" into int'),
-        ("--tolerance", "wide", 'for --tolerance: unable to convert "wide" into float'),
-        ("--concurrency", "0", '"0" for --concurrency. Must be >= 1'),
-        ("--unit", "page", '"page" for --unit. Choose from: "token"'),
-    ],
-)
-def test_a_wrong_option_is_said_with_what_came(run, option, value, expected):
-    code, _, err = run("explain", "a good film", option, value)
-    assert code == 2
-    assert err.count("\n") == 1
-    assert err.startswith("error: Invalid value ")
-    assert re.search(expected, err)
-    assert err.endswith("; see slalom explain --help\n")
-    assert not re.search("Input should|Value error|unable to parse", err)

@@ -1,7 +1,6 @@
 """What users do with explanations besides reading them: copies, slices, damaged files, further questions."""
 
 import copy
-import json
 import pickle
 from dataclasses import replace
 
@@ -72,29 +71,6 @@ def test_fidelity_of_scores_without_a_sign_is_not_shown():
     assert "on the queries that were fitted" not in page
     assert "strength" in e.to_pandas().columns
     assert "removal" not in e.to_pandas().columns
-
-
-@cases(
-    "change",
-    [
-        {"labels": []}, {"probabilities": []}, {"lengths": 5}, {"lengths": []}, {"errors": {"value": [1.0]}}, {"score": None},
-        {"versions": None}, {"text": 5}, {"settings": 3}, {"units": 7},
-    ],
-)  # fmt: skip
-def test_damaged_files_are_refused_in_one_line(change, tmp_path):
-    path = tmp_path / "e.json"
-    path.write_text(json.dumps(EXPLAINER("a good film").to_dict() | change))
-    with pytest.raises(InputError, match=r"wrong kind|lacks a part") as raised:
-        slalom.load(path)
-    assert "\n" not in str(raised.value)
-
-
-@cases("content", ['{"format": "slalom explanations", "version": 1, "explanations": 5}', "[" * 100_000, "9" * 5000])
-def test_files_that_hold_something_else_are_refused(content, tmp_path):
-    path = tmp_path / "e.json"
-    path.write_text(content)
-    with pytest.raises(InputError):
-        slalom.load(path)
 
 
 def test_every_row_with_a_fact_is_shown():

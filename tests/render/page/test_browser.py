@@ -29,7 +29,7 @@ from tests.factories import (
     with_se,
     with_shifts,
 )
-from tests.side_by_side import realistic
+from tests.side_by_side import compared, record
 from tests.web.opened import Opened
 
 ROWS = "[...document.querySelectorAll('#table tbody tr[data-i]')]"
@@ -307,29 +307,6 @@ def test_numbers_and_intervals_on_the_page_are_those_of_python(view):
     view.open([in_order(["so", "good", "so", "bad"], [1.0, 3.0, 2.0, -2.0], [0.0, 0.1, 0.2, 0.3])])
     names = dict(view.js(f"return {ROWS}.map(r => [r.dataset.i, r.querySelector('th').textContent])"))
     assert [names[str(i)] for i in range(4)] == ["so (1)", "good", "so (2)", "bad"]
-
-
-def test_what_the_terminal_calls_not_determined_is_so_on_the_page(view):
-    wide, loud = np.where(np.arange(6) < 3, 0.1, 90.0), np.array([0.1, 99.0, 0.1, 0.1, 0.1, 0.1])
-    e = with_se(random_explanation(6, classes=3), value=np.tile(wide[:, None], 3), importance=loud)
-    view.open([e])
-    view.choose(1)
-    hidden = {name: np.flatnonzero(unknown(e, name, 1)).tolist() for name in ("value", "importance")}
-    assert hidden == {"value": [3, 4, 5], "importance": [1]}
-    for name, units in hidden.items():
-        at = 1 + LISTED.index(name)
-        for _ in range(2):  # whatever the way, they come last
-            view.js(f"document.querySelectorAll('#table thead button')[{at}].click()")
-            cells = view.js(f"return {ROWS}.map(r => [Number(r.dataset.i), r.cells[{at}].textContent])")
-            assert [i for i, cell in cells if cell == UNKNOWN] == [i for i, _ in cells][-len(units) :]
-            assert sorted(i for i, cell in cells if cell == UNKNOWN) == units
-        view.score(name)
-        assert sorted([*view.each("#strongest li", "Number(e.dataset.i)"), *units]) == list(range(6))
-    view.hover(view.unit(4))
-    assert view.tip()["Value"] == UNKNOWN
-    view.open([with_se(e, value=np.full((6, 3), 1e4))])
-    view.score("value")
-    assert view.one("#strongest-title").text == f"Strongest by value: {UNKNOWN}"
 
 
 def test_bars_in_the_table_have_whiskers_where_the_intervals_are(view):
@@ -737,7 +714,8 @@ def test_of_long_texts_only_the_rows_in_sight_are_drawn(view):
 
 
 def test_the_page_of_a_comparison_is_light_and_dark(view):
-    realistic((100, 400), texts=3).to_html(view.file)
+    records = [record(text, name, 100, near) for text in (0, 1) for name, near in (("joint", 0.1), ("lime", 0.4))]
+    compared(records, ("near", "queries", "seconds")).to_html(view.file)
     for theme in THEMES.values():
         view.prefer(theme.name)
         view.driver.get(view.file.as_uri())
@@ -746,7 +724,7 @@ def test_the_page_of_a_comparison_is_light_and_dark(view):
             " images.map((image) => image.naturalWidth), images[0].currentSrc]"
         )
         assert colour == f"rgb({', '.join(str(round(255 * part)) for part in theme.page)})"
-        assert len(widths) == 5
+        assert len(widths) == 3
         assert min(widths) > 300
         assert hexadecimal(theme.paper) in base64.b64decode(source.partition(",")[2]).decode()
         assert view.js("return document.documentElement.scrollWidth <= innerWidth")
