@@ -31,24 +31,14 @@ _LONG = 60.0  # seconds of a fit that are announced
 
 
 class Task(NamedTuple):
-    """One text with all its queries.
-
-    Attributes:
-        number: Index of the text in the call.
-        reading: The text as the model reads it.
-        units: Its n units.
-        plan: The queries of the method, m rows.
-        keep: All queries (m + 1 + near + far, n): the plan, the whole text, then the held-out rows near it and far from it.
-        near: Number of held-out rows near the text.
-        budget: Query budget of the method.
-    """
+    """One text with all its queries, and its number in the call."""
 
     number: int
     reading: Reading
-    units: Units
-    plan: QueryPlan
-    keep: NDArray[np.bool_]
-    near: int
+    units: Units  # n
+    plan: QueryPlan  # the queries of the method, m rows
+    keep: NDArray[np.bool_]  # (m + 1 + near + far, n): the plan, the whole text, the held-out rows near it and far from it
+    near: int  # held-out rows near the text
     budget: int
 
     @property

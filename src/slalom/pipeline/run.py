@@ -19,30 +19,17 @@ _LOG = logging.getLogger("slalom")
 
 @final
 class TextRun:
-    """A text on its way from its plan to its explanation.
+    """A text on its way from its plan to its explanation."""
 
-    Args:
-        task: The text with its queries, or the Failure that it has become.
-
-    Attributes:
-        rounds: Number of rounds that are answered.
-        answers: The answers to all rows of the task.
-        further: Number of rows that were asked beyond the task, in all rounds.
-        lengths: Number of tokens of all inputs that were asked, by key.
-        clock: Counts the seconds of this text; those of its thread where several texts are explained at the same time.
-        explanation: That of the last round, if any.
-        result: The final one, or a Failure; None as long as the text goes on.
-    """
-
-    answers: Answers
+    answers: Answers  # to all rows of the task
     decision: Decision | None = None
-    explanation: Explanation | None = None
-    result: Explanation | Failure | None = None
+    explanation: Explanation | None = None  # that of the last round
+    result: Explanation | Failure | None = None  # None as long as the text goes on
 
     def __init__(self, task: Task | Failure) -> None:
-        self.rounds = self.further = 0
-        self.lengths = dict[bytes, int]()
-        self.clock: Callable[[], float] = perf_counter
+        self.rounds = self.further = 0  # answered rounds; rows that were asked beyond the task
+        self.lengths = dict[bytes, int]()  # tokens of all inputs that were asked, by key
+        self.clock: Callable[[], float] = perf_counter  # that of its thread where several texts are explained at a time
         self._outputs = dict[bytes, Any]()  # of each row, filled where rows beyond the task are asked
         self._filled, self._seconds = 0, 0.0
         self._planned = self._others = 0  # answered rows of the plan, and of the whole text and the held-out ones

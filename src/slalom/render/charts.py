@@ -22,16 +22,11 @@ Row = tuple[str, int | str | None]  # a method and its budget, which may be "aut
 
 
 class ScatterFrame(NamedTuple):
-    """What the picture of value (x) and importance (y) shows.
+    """What the picture of value (x) and importance (y) shows; units outside are at the edge."""
 
-    Attributes:
-        x, y: Lowest and highest number that must be inside, without margins; units outside are at the edge.
-        pale: Units whose value or importance the queries do not determine (n,).
-    """
-
-    x: tuple[float, float]
+    x: tuple[float, float]  # lowest and highest number that must be inside, without margins
     y: tuple[float, float]
-    pale: NDArray[np.bool_]
+    pale: NDArray[np.bool_]  # units whose value or importance the queries do not determine (n,)
 
 
 @final

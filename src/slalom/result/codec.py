@@ -91,23 +91,14 @@ def _record(kind: Callable[..., Any], **readers: Callable[[Any], Any]) -> Callab
 
 
 class Row(NamedTuple):
-    """A field: how it is written, read and shown. None stays None, where the field may be None.
-
-    Attributes:
-        name: Of the field.
-        write: From its value to plain data.
-        read: From plain data to its value.
-        shape: Names of the sizes of an array: "units", "classes" (none where one target is explained).
-        fits: Whether its value fits the other parts, which are given by their names.
-        fact: Caption on the page, and the function from its value to text; an empty text is not shown.
-    """
+    """A field: how it is written, read and shown. None stays None, where the field may be None."""
 
     name: str
     write: Callable[[Any], Any] = plain
     read: Callable[[Any], Any] = _text
-    shape: tuple[str, ...] | None = None
-    fits: Callable[[Any, Mapping[str, Any]], bool] = lambda value, parts: True
-    fact: tuple[str, Callable[[Any], str]] | None = None
+    shape: tuple[str, ...] | None = None  # names of the sizes of an array: "units", "classes" (none for one target)
+    fits: Callable[[Any, Mapping[str, Any]], bool] = lambda value, parts: True  # the other parts, by their names
+    fact: tuple[str, Callable[[Any], str]] | None = None  # caption on the page, and the text; an empty one is not shown
 
 
 def _plain_record(record: Any) -> dict[str, Any]:
