@@ -296,16 +296,6 @@ def test_many_explained_texts_are_asked_about_in_one_call():
         explainer.ask_many([explained[0], replace(explained[0], text="two two")], [keeps[0], keeps[0]])
 
 
-def test_questions_about_many_texts_are_split_where_memory_asks_for_it(monkeypatch):
-    explainer = Explainer(oracle(), output="log_odds", queries=50, check=0)
-    explained = explainer([TEXT, "a good film", "bad work"])
-    keeps = [np.random.default_rng(0).random((20, len(e))) < 0.7 for e in explained]
-    together = explainer.ask_many(explained, keeps)
-    monkeypatch.setattr("slalom.explainer.CELLS", 1)
-    for one, other in zip(explainer.ask_many(explained, keeps), together, strict=True):
-        assert np.array_equal(one, other)
-
-
 def test_an_explanation_knows_whether_its_signs_mean_something():
     class Attention(WhiteBoxMethod):
         name = "attention"

@@ -15,7 +15,7 @@ from slalom.methods import Method
 from slalom.methods import method as find_method
 from slalom.models import Decision, Engine, Estimate, Model, Output, Prices, Queries, Target, model_of
 from slalom.models.costs import Spending
-from slalom.pipeline import CELLS, Options, Pipeline, Step, refine
+from slalom.pipeline import Options, Pipeline, Step, refine
 from slalom.result import Explanation, Explanations, Failure, Flip, presence
 from slalom.result.flip import Masks, Reply, Rule, confirm
 from slalom.text import CHOSEN, UnitFunction, as_texts
@@ -336,16 +336,12 @@ class Explainer:
         """
         if len(explanations) != len(keeps):
             raise InputError(f"ask_many needs one keep per explanation; got {len(keeps)} for {len(explanations)}")
+        wheres = [""] if len(explanations) == 1 else [f" (explanation {number})" for number in range(len(explanations))]
+        questions = [self._question(*asked) for asked in zip(explanations, keeps, wheres, strict=False)]
         results = list[Floats]()
-        questions: list[Queries] = []
-        for number, (explanation, keep) in enumerate(zip(explanations, keeps, strict=True)):
-            where = "" if len(explanations) == 1 else f" (explanation {number})"
-            questions.append(self._question(explanation, keep, where))
-            if number == len(explanations) - 1 or sum(question.keep.size for question in questions) > CELLS:
-                for answer in self.engine(questions):
-                    scores = self.model.observe(answer.outputs, self._column(explanations[len(results)])).scores
-                    results.append(scores if np.ndim(keeps[len(results)]) == 2 else scores[0])
-                questions = []
+        for explanation, keep, answer in zip(explanations, keeps, self.engine(questions), strict=True):
+            scores = self.model.observe(answer.outputs, self._column(explanation)).scores
+            results.append(scores if np.ndim(keep) == 2 else scores[0])
         return results
 
     def decide_parts(self, explanation: Explanation, keep: ArrayLike) -> tuple[Floats, list[Decision]]:

@@ -15,7 +15,7 @@ All texts that go on ask together, so that batches stay full.
 """
 
 from slalom.pipeline.options import Options
-from slalom.pipeline.pipeline import CELLS, Pipeline
+from slalom.pipeline.pipeline import Pipeline
 from slalom.pipeline.refining import Step, refine
 
-__all__ = ["CELLS", "Options", "Pipeline", "Step", "refine"]
+__all__ = ["Options", "Pipeline", "Step", "refine"]

@@ -24,7 +24,7 @@ from slalom.result.pairs import most_checks
 from slalom.text import UnitFunction, Units, extended, query_keys
 from slalom.threads import one_blas_thread, threads_here
 
-CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
+_CELLS = 40_000_000  # entries of presence matrices that are held in memory at once
 _THREADS = 3  # that explain texts: with more, they wait for the interpreter's lock
 
 
@@ -124,7 +124,7 @@ class Pipeline:
                 if options.errors == "raise":
                     raise
                 tasks.append(failure(number, text, error))
-            if number == len(texts) - 1 or size > CELLS:
+            if number == len(texts) - 1 or size > _CELLS:
                 yield tasks
                 tasks, size = [], 0
 
