@@ -19,7 +19,6 @@ from slalom.contexts import sources_of
 from slalom.errors import InputError, ModelError
 from slalom.models.continuation import LanguageModel
 from slalom.models.huggingface.causal import LocalLanguageModel
-from slalom.models.sources import SourceTemplate
 from slalom.render.notebook import notebook
 from slalom.render.terminal import show
 from tests.cases import cases
@@ -424,8 +423,3 @@ def test_batches_are_halved_where_memory_runs_out(explained):
         slalom.context(model, words, TEXT, QUESTION, ANSWER, check=0)
     with pytest.raises(ModelError, match=r"a prompt of \d+ tokens and its answer do not fit into the memory"):
         slalom.context(model, words, TEXT, QUESTION, check=0)
-
-
-def test_braces_in_sources_and_questions_mean_nothing():
-    template = SourceTemplate([{"role": "user", "content": "{context} {question} {other}"}])
-    assert template.fill("{question}", "{context}") == [{"role": "user", "content": "{question} {context} {other}"}]

@@ -294,10 +294,11 @@ def test_a_server_that_answers_nothing_is_not_paid_for_long():
         assert [text_of(body) for _, body in server.asked[probe:]] == ["a good day"]
         with pytest.raises(ModelError, match="answered none of 20 queries; the model refuses"):
             explainer(text, queries=200)
-        assert len(server.asked) < 40
+        asked = len(server.asked)
+        assert asked <= probe + 1 + 20 + 2 * 8, "20 answers, and what was in flight"
         failed = explainer(["a good day", "a bad day"], errors="keep").failures
         assert ["no answer to 1 of 1" in failure.error for failure in failed] == [True, True]
-        assert len(server.asked) < 42, "the first of them is known"
+        assert len(server.asked) <= asked + 1, "the first of them is known"
         found.close()
 
 

@@ -389,7 +389,7 @@ def test_turns_change_no_answer_and_let_others_in():
         long = pool.submit(engine, asked)
         assert began.wait(DEADLINE)
         short = pool.submit(engine, [Queries(StringReading("other", words("other"), True), np.ones((1, 1), dtype=bool))])
-        until(lambda: len(engine._lock._threads) == 2)
+        until(lambda: len(engine.lock._threads) == 2)
         waiting.set()
         short.result()
         found = long.result()

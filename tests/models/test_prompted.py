@@ -76,7 +76,7 @@ def expected(prompted, reading, keep):
 )
 def test_answers_equal_plain_passes_for_every_architecture(name, settings):
     labels = {"a": [" negative", "a"], "b": [" positive film", " positive"], "c": " positive film with"}
-    for packs in (None, False):
+    for packs in (None, False) if name == "llama" else (None,):
         prompted = made(name, labels, settings=settings)
         prompted.lm.packs = packs
         reading = prompted.read(TEXT, "cut", None)
@@ -196,32 +196,6 @@ def test_templates_that_cannot_be_used_are_refused_in_one_line():
         Prompted(network, None, TEMPLATE, LABELS)
     with pytest.raises(ModelError, match="AutoModelForCausalLM"):
         Prompted(network.model, words, TEMPLATE, LABELS)
-
-
-def test_labels_that_begin_alike_are_exclusive_and_their_shares_add_up():
-    prompted = made("llama", {"a": [" positive", " positive film"], "b": " positive film with", "c": [" negative"]})
-    reading = prompted.read(TEXT, "cut", None)
-    ids = [*reading.before[0], *reading.planes[0], *reading.after[0]]
-    words = prompted.tokenizer
-    logs = {s: np.exp(direct(prompted.model, words, words.decode(ids), [s])[0]) for s in
-            (" positive", " positive film", " positive film with", " negative")}  # fmt: skip
-    (answers,) = Engine(prompted)([Queries(reading, np.ones((1, len(reading.names)), dtype=bool))])
-    shares = np.exp(answers.outputs[0])
-    np.testing.assert_allclose(shares[1], logs[" positive film with"], rtol=1e-4)
-    np.testing.assert_allclose(shares[0], logs[" positive"] - logs[" positive film with"], rtol=1e-4)
-    np.testing.assert_allclose(shares.sum(), logs[" positive"] + logs[" negative"], rtol=1e-4)
-
-
-def test_spellings_add_probabilities():
-    prompted = made("gpt2", spellings=True)
-    reading = prompted.read(TEXT, "cut", None)
-    prompt = TEMPLATE.replace("{text}", TEXT)
-    (answers,) = Engine(prompted)([Queries(reading, np.ones((1, len(reading.names)), dtype=bool))])
-    for column, label in enumerate(LABELS):
-        paths = [prompted.tokenizer(s)["input_ids"] for s in (f" {label}", label, f" {label.title()}", label.title())]
-        ids = prompted.tokenizer(prompt)["input_ids"]
-        share = sum(np.exp(plain(prompted.model, ids, path)) for path in paths)
-        assert answers.outputs[0, column] == pytest.approx(np.log(share), abs=1e-4)
 
 
 def test_the_label_share_is_the_mean_over_queries_and_a_low_one_is_said():

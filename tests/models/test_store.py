@@ -97,18 +97,6 @@ def test_a_damaged_answer_counts_as_missing(tmp_path, damaged):
     assert (np.delete(table, 2, axis=0) == np.delete(OUTPUTS, 2, axis=0)).all()
 
 
-def test_a_damaged_answer_is_asked_and_written_again(tmp_path):
-    file = tmp_path / "answers.sqlite"
-    engine(file)([question()])
-    with closing(sqlite3.connect(file)) as base, base:
-        (key,) = base.execute("SELECT key FROM answers").fetchone()
-        base.execute("UPDATE answers SET outputs = substr(outputs, 3) WHERE key = ?", [key])
-    for asked in (1, 0):
-        again = engine(file)
-        assert (again([question()])[0].outputs == right()).all()
-        assert again.cost.inputs == asked
-
-
 def test_a_file_damaged_anywhere_is_refused_in_one_line_or_read(tmp_path):
     whole, rng, messages = filled(tmp_path / "whole.sqlite").read_bytes(), np.random.default_rng(0), []
     damages = [(whole.index(b"TABLE"), b"TAB\xb5\xb5"), (whole.index(b"TABLE"), b"TA\nBL"), (0, b"other"), (16, bytes(84))]
@@ -253,7 +241,7 @@ import sys, time
 from pathlib import Path
 from tests.models.test_store import engine, question
 me, folder = int(sys.argv[1]), Path(sys.argv[2])
-for i in range(4):
+for i in range(2):
     (folder / f"{i} ready {me}").touch()
     while not (folder / f"{i} ready {1 - me}").exists():
         time.sleep(0.0001)
@@ -272,7 +260,7 @@ def test_two_processes_make_and_share_a_file(tmp_path):
     said = [process.communicate(timeout=120)[1] for process in running]
     assert [process.returncode for process in running] == [0, 0], said
     expected = engine()([question(40)])[0]
-    for i in range(4):
+    for i in range(2):
         again = engine(tmp_path / f"{i}.sqlite")
         assert (again([question(40)])[0].outputs == expected.outputs).all()
         assert again.cost.inputs == 0, "all answers of both are in the file"

@@ -49,6 +49,7 @@ class Engine:
         model_id: Identifies the model that answered last, as `identify` does; None where nothing identifies it.
         answered: Called after every batch that the model has answered.
         ended: Called at the end of every call with the number of texts, and the error that it raises or None.
+        lock: Keeps other threads from the model, for code that changes it temporarily, such as methods that look inside.
         turn_seconds: How long a thread may keep the model, about: a longer call is answered in parts, and other threads have
             their turn in between. None: a call is answered as a whole.
 
@@ -74,7 +75,7 @@ class Engine:
         self.model_id: str | None = None
         self._inputs, self._tokens, self._seconds = 0, 0, 0.0
         self.spending = Spending(model)
-        self._lock = FairLock()
+        self.lock = FairLock()
         renew_after_fork(self)
 
     @property
@@ -87,21 +88,15 @@ class Engine:
         """The cost of all queries so far."""
         return QueryCost(self._inputs, self._tokens, self._seconds)
 
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Keep other threads from the model, for code that changes it temporarily, such as methods that look inside."""
-        with self._lock:
-            yield
-
     def forget(self) -> None:
         """Clear the answers in memory; a cache file is left as it is."""
-        with self._lock:
+        with self.lock:
             self._memory = Memory(self.model.n_columns)
 
     @contextmanager
     def fresh(self) -> Iterator[None]:
         """Use an empty cache temporarily, e.g. for cold timings. It is restored afterwards, unless the model has changed."""
-        with self._lock:
+        with self.lock:
             memory, model_id = self._memory, self.model_id
             self.forget()
             try:
@@ -112,17 +107,17 @@ class Engine:
                     self._memory = memory
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: part for name, part in self.__dict__.items() if name != "_lock"}
+        return {name: part for name, part in self.__dict__.items() if name != "lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=FairLock())
+        self.__dict__.update(state, lock=FairLock())
         renew_after_fork(self)
 
     def after_fork(self, held: bool) -> None:
         """Take a new lock in a forked process; forget the answers where a thread of the parent was writing (`held`: a lock)."""
-        if self._lock.mine:
+        if self.lock.mine:
             return
-        writing, self._lock = held or self._lock.taken, FairLock()
+        writing, self.lock = held or self.lock.taken, FairLock()
         if writing:
             self.forget()
 
@@ -130,7 +125,7 @@ class Engine:
         """Return what queries would cost, and what comes before the first; nothing is asked, and equal inputs count once."""
         n = read = written = 0
         seen, in_file = set[bytes](), set[bytes]()
-        with self._lock:
+        with self.lock:
             model_id = self.identify()
             known = self._memory.slots.keys() if model_id is not None and model_id == self.model_id else set[bytes]()
             file = self._file if self._file is not None and self._file.is_file() else None
@@ -161,7 +156,7 @@ class Engine:
             return self._whole(queries, description)
         answers: list[list[Answers]] = [[] for _ in queries]
         for part in self._pace.parts(queries, self.turn_seconds, 2 * self.model.max_in_flight):
-            with self._lock:
+            with self.lock:
                 check()
                 began, inputs = perf_counter(), self._inputs
                 for (number, _), answer in zip(part, self._whole([item for _, item in part], description), strict=True):
@@ -171,7 +166,7 @@ class Engine:
 
     def _whole(self, queries: Sequence[Queries], description: str) -> list[Answers]:
         failure = None
-        with self._lock:
+        with self.lock:
             try:
                 return self._answer(queries, description)
             except Exception as error:

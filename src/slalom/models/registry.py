@@ -33,9 +33,7 @@ class AdapterTable(dict[str, Adapter]):
 
 @cache
 def adapters() -> AdapterTable:
-    """Return every adapter that is installed, plugins included.
-
-    A plugin that cannot be loaded, is not an adapter or has a name that is taken is left out with a warning.
+    """Return every adapter that is installed; a plugin that cannot be used is left out with a warning.
 
     Example:
         >>> list(adapters())[0], list(adapters())[-1]

@@ -94,7 +94,7 @@ class Served:
             while not side_by_side and not _ALONE.acquire(timeout=_AGAIN):
                 yield None
             try:
-                with self.explainer.engine.exclusive() if looks_inside else nullcontext():
+                with self.explainer.engine.lock if looks_inside else nullcontext():
                     step = next(steps, None)
             finally:
                 if not side_by_side:

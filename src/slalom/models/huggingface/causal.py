@@ -50,11 +50,6 @@ class LocalLanguageModel(LanguageModel):
 
     Prompt and answer become tokens separately, so that the answer has the same tokens after every prompt.
 
-    Args:
-        model: A model with a language-modelling head, on its device; its mode (training or not) is left as it is.
-        tokenizer: Its tokenizer.
-        chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
-
     Attributes:
         computed: Number of tokens that went through the network so far, padding included.
         packs: Whether sequences are packed; None: where that answers as plain passes do, which is not known yet.

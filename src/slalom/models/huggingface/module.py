@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from slalom.errors import InputError, ModelError, SlalomError
+from slalom.errors import InputError, ModelError, SlalomError, one_line
 from slalom.models.base import Model
 from slalom.models.huggingface.reading import TokenReading, aligned_spans, readable
 from slalom.models.huggingface.saved import check_vocabulary, positions
@@ -57,18 +57,7 @@ def to_host(block: torch.Tensor) -> Transfer:
 
 
 class TorchModel(Model):
-    """A torch module with its tokenizer, in batches of a bounded number of tokens.
-
-    Args:
-        model: A torch module, or a wrapper around one.
-        tokenizer: Its tokenizer.
-        name: What to call the model. Default: the name of its class.
-        max_length: Tokens per input at most. Default: the tokenizer's `model_max_length`. The model's own limit always holds.
-
-    Attributes:
-        base: The model inside of wrappers.
-        batch_tokens: Tokens per batch.
-    """
+    """A torch module, or a wrapper around one (`base`), with its tokenizer, in batches of at most `batch_tokens` tokens."""
 
     tokenized = True
     loader: ClassVar[str]  # the class of transformers that loads such models
@@ -180,7 +169,8 @@ class TorchModel(Model):
                 advice = "its forward must take input_ids, and nothing else that has no default but attention_mask"
             else:
                 advice = f"load it with {self.loader}, or explain a callable around it, with output="
-            raise ModelError(f"{self.name} failed on {inputs}: {first_line(error)}; {advice}") from error
+            reason = f"{type(error).__name__}: {one_line(error)}".removesuffix(": ")
+            raise ModelError(f"{self.name} failed on {inputs}: {reason}; {advice}") from error
 
 
 @contextmanager
@@ -218,9 +208,3 @@ def tokens_that_fit(base: torch.nn.Module, device: torch.device) -> int:
     width = int(getattr(config, "hidden_size", None) or getattr(config, "d_model", None) or 1024)
     free, _ = torch.cuda.mem_get_info(device)
     return int(min(max(0.3 * free / (width * 4 * 24), 2048), _GPU_TOKENS))
-
-
-def first_line(error: Exception) -> str:
-    """Return the kind of an error and the first line of its message."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
