@@ -1,5 +1,7 @@
 """A page that is open in a browser."""
 
+from contextlib import contextmanager
+
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -17,6 +19,19 @@ class Opened:
         self.driver.get(self.address + fragment)
         self.until("return Boolean(window.slalom)")
         return self
+
+    @contextmanager
+    def watched(self):
+        """The page, which must neither log a problem nor run what is in a text."""
+        self.media()
+        yield self
+        problems = [entry for entry in self.driver.get_log("browser") if "favicon" not in entry["message"]]
+        assert self.js("return window.hacked") is None
+        self.driver.get("about:blank")
+        assert not problems
+
+    def choose(self, selector, value):
+        self.js("const [box, v] = arguments; box.value = v; box.dispatchEvent(new Event('change'))", self.one(selector), value)
 
     def js(self, code, *arguments):
         return self.driver.execute_script(code, *arguments)

@@ -30,17 +30,23 @@ def explainer(model=answers, **options):
 
 
 @contextmanager
-def serving(*models, access=None, corpus=None, **limits):
-    """Start a server with models (callables, or explainers) as m0, m1, ..., and a corpus (folder, options); yield a client."""
+def serving(*models, access=None, corpus=None, port=0, remote=False, **limits):
+    """Start a server and yield a client.
+
+    Models are callables or explainers, as m0, m1, ..., or one dictionary of them; a corpus is (folder, options).
+    """
     bounds, access = Limits(**limits), access or Access()
-    ready = [model if isinstance(model, Explainer) else explainer(model) for model in models or (answers,)]
-    served = [Served(f"m{i}", one, bounds) for i, one in enumerate(ready)]
+    named = (
+        models[0] if models and isinstance(models[0], dict) else {f"m{i}": one for i, one in enumerate(models or (answers,))}
+    )
+    ready = {name: model if isinstance(model, Explainer) else explainer(model) for name, model in named.items()}
+    served = [Served(name, one, bounds, remote=remote) for name, one in ready.items()]
     shown = None
     if corpus is not None:
         from slalom.web.corpus import ServedCorpus  # noqa: PLC0415
 
         shown = ServedCorpus(corpus[0], served, bounds, **corpus[1])
-    server = Server(served, access, bounds, listen(access.host, 0), shown)
+    server = Server(served, access, bounds, listen(access.host, port), shown)
     thread = threading.Thread(target=server.run_until_stopped, daemon=True)
     thread.start()
     client = Client(server)

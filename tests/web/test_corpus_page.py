@@ -36,9 +36,6 @@ class View(Opened):
     def summary(self):
         self.until("return document.querySelectorAll('#corpus-chart .row').length > 0")
 
-    def choose(self, selector, value):
-        self.js("const [box, v] = arguments; box.value = v; box.dispatchEvent(new Event('change'))", self.one(selector), value)
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -56,13 +53,8 @@ def client(folder):
 
 @pytest.fixture
 def view(browser, client):
-    shown = View(browser, f"http://127.0.0.1:{client.port}/")
-    shown.media()
-    yield shown
-    problems = [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]]
-    assert browser.execute_script("return window.hacked") is None
-    browser.get("about:blank")
-    assert not problems
+    with View(browser, client.server.address).watched() as shown:
+        yield shown
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +64,7 @@ def topics(tmp_path_factory):
 
 
 def test_a_word_of_several_classes_lists_the_texts_of_one(browser, topics):
-    view = View(browser, f"http://127.0.0.1:{topics.port}/")
+    view = View(browser, topics.server.address)
     view.media()
     view.open().summary()
     assert len(view.texts(20)) == 20
@@ -206,7 +198,7 @@ def test_effects_without_an_explanation_while_the_corpus_grows(browser, tmp_path
     made = [row(i, f"so bad {i}", [0.5, -2.0, 0.0], score=-1.0, label="neg") for i in range(12)]
     out = write(tmp_path / "out", made[:6], part=6)
     with serving(answers, corpus=(out, {})) as client:
-        view = View(browser, f"http://127.0.0.1:{client.port}/")
+        view = View(browser, client.server.address)
         view.media()
         view.open()
         view.texts(6)
@@ -236,7 +228,7 @@ def test_poorly_explained_texts_and_a_damaged_part_are_said(browser, tmp_path, m
         tmp_path / "out", [row(i, f"so bad {i}", [0.5, -2.0, 0.0]) | (poor if i < 2 else {}) for i in range(12)], part=6
     )
     with serving(answers, corpus=(out, {})) as client:
-        view = View(browser, f"http://127.0.0.1:{client.port}/")
+        view = View(browser, client.server.address)
         view.media()
         view.open()
         view.texts(12)

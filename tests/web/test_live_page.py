@@ -26,9 +26,8 @@ from tests.web.opened import Opened
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
-from slalom.web.access import Access, Limits, listen
-from slalom.web.served import Served
-from slalom.web.server import Server
+from slalom.web.access import Access
+from tests.web.serving import serving
 
 SENTENCE = "The first half is dull. The second half is one of the best things I have seen in years."
 TOPICS = {"good": [2, -1, 0], "bad": [-1, 2, 0], "ball": [-1, 0, 3], "team": [0, 0, 2]}
@@ -86,22 +85,6 @@ def explainers(slow):
     }
 
 
-@contextlib.contextmanager
-def running(models, limits, port=0, access=None, remote=False):
-    """A server in a thread."""
-    served = [Served(name, explainer, limits, "explainer = slalom.Explainer()", remote) for name, explainer in models.items()]
-    server = Server(served, access or Access(), limits, listen("127.0.0.1", port))
-    ready = threading.Event()
-    thread = threading.Thread(target=server.run_until_stopped, args=(ready.set,), daemon=True)
-    thread.start()
-    assert ready.wait(DEADLINE)
-    try:
-        yield server
-    finally:
-        server.stop()
-        thread.join(DEADLINE)
-
-
 @pytest.fixture(scope="module")
 def slow():
     return Slow()
@@ -114,8 +97,8 @@ def models(slow):
 
 @pytest.fixture(scope="module")
 def server(models):
-    with running(models, Limits(characters=60_000, units=6_000)) as started:
-        yield started
+    with serving(models, characters=60_000, units=6_000) as client:
+        yield client.server
 
 
 class Live(Opened):
@@ -130,11 +113,6 @@ class Live(Opened):
     def state(self, state, panes=1):
         self.until(
             "return document.querySelectorAll(`.pane[data-state=${arguments[0]}]`).length === arguments[1]", state, panes
-        )
-
-    def choose(self, name, value):
-        self.js(
-            "const [box, value] = arguments; box.value = value; box.dispatchEvent(new Event('change'))", self.one(name), value
         )
 
     def explain(self, text, model="sentiment", **settings):
@@ -175,12 +153,8 @@ def number(text):
 
 @pytest.fixture
 def live(browser, server):
-    shown = Live(browser, server.address)
-    shown.media()
-    yield shown
-    problems = [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]]
-    browser.get("about:blank")
-    assert not problems
+    with Live(browser, server.address).watched() as shown:
+        yield shown
 
 
 @pytest.fixture(scope="module")
@@ -273,18 +247,15 @@ def test_typing_on_cancels_what_is_running(live, server, slow):
 
 
 def test_no_text_can_run(live):
-    for model in ("topics",):
-        live.explain(MARKUP, model, unit="token", queries=60)
-        live.js("document.querySelector('.unit').click()")
-        live.answered()
-        assert live.js("return document.getElementById('text').textContent") == MARKUP
-        assert live.js("return window.hacked") is None
-        assert live.js("return document.querySelectorAll('main img, main script').length") == 0
-        live.one("#visits summary").click()
+    live.explain(MARKUP, "topics", unit="token", queries=60)
+    live.js("document.querySelector('.unit').click()")
+    live.answered()
+    assert live.js("return document.getElementById('text').textContent") == MARKUP
+    assert live.js("return document.querySelectorAll('main img, main script').length") == 0
+    live.one("#visits summary").click()
     live.js("document.querySelector('.unit:nth-of-type(2)').dispatchEvent(new MouseEvent('dblclick', {bubbles: true}))")
     live.press(MARKUP, Keys.ENTER)
     live.until("return document.querySelector('#my-swapped .number')")
-    assert live.js("return window.hacked") is None
 
 
 @cases(("text", "direction"), [("שלום! עולם טוב, באמת", "rtl"), ("好きです! 本当に! 映画は良い", "ltr")])
@@ -606,8 +577,8 @@ def test_a_link_holds_everything(live):
 
 
 def test_no_link_and_no_history_holds_the_token_and_the_page_says_where_texts_go(browser, slow, models):
-    with running({"slow": models["slow"]}, Limits(), access=Access(token="sesame-open-9"), remote=True) as server:
-        page = Live(browser, f"{server.address}").open("#text=hello!")
+    with serving({"slow": models["slow"]}, access=Access(token="sesame-open-9"), remote=True) as client:
+        page = Live(browser, client.server.address).open("#text=hello!")
         page.until("return slalom.panes[0].final")
         assert page.js("return location.search") == ""
         assert "sesame" not in page.js("return location.href")
@@ -623,7 +594,7 @@ def test_everything_can_be_taken_along(live, explained, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     live.explain(SENTENCE)
     live.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    for name in ("json", "text.svg"):
+    for name in ("json", "bar.svg"):
         shown, _, kind = name.rpartition(".")
         live.js("arguments[0].click()", live.one(f'[data-format="{kind}"]' + (f'[data-picture="{shown}"]' if shown else "")))
         file = tmp_path / f"explanation{f'-{shown}' if shown else ''}.{kind}"
@@ -634,7 +605,7 @@ def test_everything_can_be_taken_along(live, explained, tmp_path):
     live.until("return document.querySelector('#code').open")
     code = live.js("return document.querySelector('#code-text').textContent")
     made = {}
-    exec(code.replace("print(e)", ""), made)
+    exec(code.replace("(model)", "()").replace("print(e)", ""), made)
     np.testing.assert_allclose(made["e"].removal, explained.removal, rtol=1e-4, atol=1e-5)
     live.press(Keys.ESCAPE)
     assert not live.js("return document.querySelector('#code').open")
@@ -660,8 +631,8 @@ def test_errors_are_one_line(live):
 
 
 def test_a_busy_server_is_asked_again(browser, slow, models):
-    with running({"slow": models["slow"]}, Limits(waiting=1, workers=1)) as busy:
-        live = Live(browser, busy.address)
+    with serving({"slow": models["slow"]}, waiting=1, workers=1) as busy:
+        live = Live(browser, busy.server.address)
         with slow.held():
             live.open("#text=well!%20one%20two%20three&text2=then!%20one%20two%20three")
             said = live.until("return document.querySelector('.pane[data-state=busy] .status')?.textContent")
@@ -673,14 +644,13 @@ def test_a_busy_server_is_asked_again(browser, slow, models):
 
 def test_when_the_server_is_gone_the_page_waits_and_goes_on(browser, models):
     models = {"slow": models["slow"]}
-    with running(models, Limits()) as server:
-        live = Live(browser, server.address)
+    with serving(models) as client:
+        live = Live(browser, client.server.address)
         live.open()
-        port = server.port
     live.type("well! well!")
     live.state("lost")
     assert live.text("#offline") == "The server does not answer. Start it again with slalom serve; this page goes on by itself."
-    with running(models, Limits(), port):
+    with serving(models, port=client.port):
         live.state("done")
         assert not live.one("#offline").is_displayed()
     browser.get("about:blank")

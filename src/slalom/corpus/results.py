@@ -80,19 +80,10 @@ class WordEffect:
     unusual: tuple[Example, ...] = ()
     sample: tuple[tuple[float, bool | None], ...] = ()
 
-    def contrast(self, grouping: str = "prediction", first: str = "correct", second: str = "wrong") -> Difference | None:
-        """Return how its effect differs between two parts of the corpus, with a 95% interval (Welch).
-
-        Args:
-            grouping: A key of `groups`.
-            first: A part.
-            second: The part that is subtracted.
-
-        Returns:
-            The difference; None where one part has fewer than two texts with the word.
-        """
-        parts = self.groups.get(grouping, {})
-        return difference(parts[first], parts[second]) if first in parts and second in parts else None
+    def contrast(self) -> Difference | None:
+        """Return its effect in correct predictions minus that in wrong ones; None for fewer than two texts in one of them."""
+        parts = self.groups.get("prediction")
+        return None if parts is None else difference(parts["correct"], parts["wrong"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as lists, numbers and strings."""

@@ -21,7 +21,7 @@ Text = Annotated[str, AfterValidator(_unicode)]
 Texts = Annotated[list[Text], Field(fail_fast=True)]
 Rows = Annotated[list[Annotated[list[Literal[0, 1]], Field(fail_fast=True)]], Field(fail_fast=True)]
 Format = Literal["html", "png", "svg", "json", "csv", "python"]
-Picture = Literal["text", "bar", "scatter"]
+Picture = Literal["bar", "scatter"]
 _SCORES = "; ".join(f"{score.name}, {score.meaning}" for score in SCORES.values() if score.listed)
 
 
@@ -59,7 +59,7 @@ class DownloadRequest(Subject):
 
     format: Format = Field(description="Kind of the file.")
     picture: Picture | None = Field(
-        None, description="What a png or svg shows: the coloured text, bars, or value against importance. Default: scatter."
+        None, description="What a png or svg shows: bars, or value against importance. Default: scatter."
     )
 
 

@@ -7,7 +7,7 @@ const LONG = 1000; // words
 const PATIENCE = 60; // seconds of computation; a text that takes longer is explained by sentences, unless its parts were chosen
 const WORTH_SAYING = 5; // seconds that are left
 const FILES = [["html", "Page (HTML)"], ["json", "Data (JSON)"], ["csv", "Table (CSV)"]];
-const PICTURES = [["text", "Coloured text"], ["bar", "Bars"], ["scatter", "Scatter"]];
+const PICTURES = [["bar", "Bars"], ["scatter", "Scatter"]];
 
 // Seconds in round numbers.
 const span = (seconds) => (seconds < 90 ? `${Math.max(5, 5 * Math.round(seconds / 5))} s` : plural(Math.round(seconds / 60), "minute"));
