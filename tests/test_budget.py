@@ -156,11 +156,11 @@ def test_the_gain_and_its_standard_error():
     rng = np.random.default_rng(0)
     before = rng.exponential(size=4000)
     after = before * rng.uniform(0.4, 1.0, 4000)
-    found = gain(before, after)
-    assert found.gain == pytest.approx(1 - after.sum() / before.sum())
+    share, se = gain(before, after)
+    assert share == pytest.approx(1 - after.sum() / before.sum())
     picks = rng.integers(0, 4000, (300, 4000))  # the bootstrap knows the standard error too
     drawn = 1 - after[picks].sum(axis=1) / before[picks].sum(axis=1)
-    assert found.se == pytest.approx(drawn.std(), rel=0.15)
+    assert se == pytest.approx(drawn.std(), rel=0.15)
     assert gain(before, before) == (0.0, 0.0)
 
 

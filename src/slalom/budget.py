@@ -12,7 +12,7 @@ Errors near the text and far from it have different sizes. To pool them, both ar
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,17 +30,6 @@ _GAIN = 0.1  # a round that doubles the queries and lowers the error by less tha
 _ROUNDS = 3  # before the error may be said to fall no longer: one comparison alone is wrong too often
 _NEGLIGIBLE = 1e-3  # a share of the variance that is not worth another round
 _STRONGEST = 10  # units whose intervals must be within the tolerance
-
-
-class Gain(NamedTuple):
-    """By how much a round has lowered the held-out error, as a share of it, and the standard error of that share."""
-
-    gain: float
-    se: float
-
-    def beyond(self, errors: float) -> bool:
-        """Return whether the gain is worth another round, and more than so many standard errors."""
-        return self.gain > _GAIN and self.gain > errors * self.se
 
 
 @final
@@ -136,20 +125,21 @@ def falls(before: Explanation, after: Explanation) -> bool:
     scaled = [(old / old.mean(), new / old.mean()) for old, new in chosen if old.any()]
     if not scaled:
         return False
-    pooled = gain(*(np.concatenate(part) for part in zip(*scaled, strict=True)))
-    return pooled.beyond(1.0) or any(gain(*place).beyond(2.0) for place in scaled)
+    pooled = [np.concatenate(part) for part in zip(*scaled, strict=True)]
+    gains = [(*gain(*pooled), 1.0), *((*gain(*place), 2.0) for place in scaled)]
+    return any(share > _GAIN and share > errors * se for share, se, errors in gains)
 
 
-def gain(before: Floats, after: Floats) -> Gain:
-    """Return the gain from squared errors (k,) before a round to those after it, of the same rows.
+def gain(before: Floats, after: Floats) -> tuple[float, float]:
+    """Return by which share squared errors (k,) are smaller after a round, and its standard error.
 
     Example:
         >>> gain(np.array([1.0, 1.0, 2.0]), np.array([0.5, 0.5, 1.0]))
-        Gain(gain=0.5, se=0.0)
+        (0.5, 0.0)
     """
     ratio = float(after.sum() / before.sum())
     spread = float((after - ratio * before).std(ddof=1)) if len(before) > 1 else np.inf
-    return Gain(1.0 - ratio, spread / (len(before) ** 0.5 * float(before.mean())))
+    return 1.0 - ratio, spread / (len(before) ** 0.5 * float(before.mean()))
 
 
 def squared_errors(before: Explanation, after: Explanation) -> list[tuple[Floats, Floats]]:
