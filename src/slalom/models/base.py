@@ -146,7 +146,6 @@ class Model(ABC):
         """Return a text as atoms.
 
         Args:
-            text: The text.
             long: "cut" or "window": what to do with a text that does not fit into the model.
             spans: Spans of the units, (n, 2), for a model that reads strings; None for a tokenized model.
         """

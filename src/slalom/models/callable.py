@@ -40,7 +40,6 @@ class StringReading(Reading):
     """A text in pieces, for models that read strings.
 
     Args:
-        text: The text.
         spans: Spans of its units, (n, 2); atom i ends where the next one begins.
         empty: Whether the model accepts an empty string.
     """
@@ -72,7 +71,6 @@ class Function(Model):
     """A callable ``list[str] -> (n, n_classes)`` as a model.
 
     Args:
-        function: The callable.
         output: What it returns: "logits", "probabilities", "log_odds" or "scores".
         labels: Names of the classes, as `label_names` takes them. Default: their numbers.
         batch_size: Strings per call. Default: 256.

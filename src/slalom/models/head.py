@@ -95,7 +95,6 @@ class Head:
 
         Args:
             outputs: An array (n, n_outputs) of numpy, or of another library together with its `logsumexp`.
-            target: Index of a class, or "all".
             logsumexp: ``logsumexp(array, axis)``, such as `torch.logsumexp`. Default: scipy's, for numpy arrays.
 
         Example:

@@ -35,7 +35,6 @@ def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
     """Return the model of a fitted scikit-learn classifier or pipeline that takes strings.
 
     Args:
-        estimator: The classifier.
         batch_size: Strings per call. Default: 1024.
 
     Raises:

@@ -29,12 +29,9 @@ class TokenReading(Reading):
     """A text as a tokenizer reads it, cut or in windows where it does not fit into the model.
 
     Args:
-        text: The text.
-        table: Its token ids with special tokens, and token types where the tokenizer has them, (planes, length).
+        table: The token ids with special tokens, and token types where the tokenizer has them, (planes, length).
         body: Where the tokens of the text begin and end in the table.
-        spans: Where they are in the text, (n, 2).
         room: How many of them fit; None: all.
-        long: "cut" or "window".
         token_name: Names a token, by its id and what it covers, that covers nothing but white space.
         cut_left: Whether a text is cut at its beginning.
         empty: Whether the model can read the special tokens alone.
