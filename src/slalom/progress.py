@@ -53,7 +53,8 @@ def _bar_class(lines: bool = False) -> Any:
 
         return write
 
-    bar: Any = type("Lines", (plain,), {"status_printer": staticmethod(written)}) if lines else type("Bar", (tqdm,), {})
+    look = {"status_printer": staticmethod(written), "moveto": lambda *_: None}  # no line is written over
+    bar: Any = type("Lines", (plain,), look) if lines else type("Bar", (tqdm,), {})
     bar.set_lock(RLock())
     renew_after_fork(bar)
     return bar
