@@ -59,7 +59,7 @@ class Head:
         """Return the index of a target, or "all"; None: class 1 of two, else that with the highest output (n_outputs,)."""
         if target is None:
             return 1 if len(self.labels) == 2 and self.kind != "labels" else int(np.argmax(outputs))
-        if target == "all" and "all" not in self.labels:
+        if isinstance(target, str) and target == "all" and "all" not in self.labels:
             if self.kind == "labels":
                 raise InputError(
                     f'target="all" needs exclusive classes, these labels are independent; {_choices(self.labels, "")}'
