@@ -78,6 +78,9 @@ bench-explain: .venv/.ready-benchmark
 	.venv/bin/python benchmarks/explain.py memory
 	.venv/bin/python benchmarks/interval_coverage.py planted
 	.venv/bin/python benchmarks/interval_coverage.py real
+	.venv/bin/python benchmarks/near_and_far.py
+	.venv/bin/python benchmarks/values.py
+	.venv/bin/python benchmarks/ablation.py
 	.venv/bin/python benchmarks/campaign.py
 
 $(READY): pyproject.toml constraints.txt

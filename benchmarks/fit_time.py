@@ -1,6 +1,6 @@
 """How long a fit takes, beside the reference package's own fitting of the same data in the same process.
 
-Run: python benchmarks/fit_time.py     (needs the benchmark extra for the reference; without it ours alone)
+Run: python benchmarks/fit_time.py [--quick]     (needs the benchmark extra for the reference; without it ours alone)
 
 Only the fitting is timed. The reference package fits as part of explaining a model, so it is given a look-up table that
 answers its queries at once, and its routines are called with the data already in memory:
@@ -48,17 +48,16 @@ def reference(counts, scores):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="the smaller data alone")
     arguments = parser.parse_args()
     print(f"{'data':<34}{'fitter':<20}{'median s':>10}{'loss':>12}{'R2':>9}")
-    for n, m, repeats in ((200, 1000, arguments.repeats), (500, 5000, 1)):
+    for n, m, repeats in ((50, 250, arguments.repeats), (200, 1000, 1))[: 1 if arguments.quick else 2]:
         for shape in ("sizes", "half", "deletions", "pairs"):
             counts, scores = noisy("slalom", shape, n, m, 0.1, seed=0)
-            fitters = {"Joint": Joint()}
-            if n == 200:
-                fitters |= {"Alternating": Alternating(), "Sgd": Sgd()}
+            fitters = {"Joint": Joint(), "Alternating": Alternating(), "Sgd": Sgd()}
             runs = {name: (lambda f=f, c=counts, y=scores: fit(c, y, f).loss) for name, f in fitters.items()}
             try:
-                runs |= reference(counts, scores) if n == 200 else {}
+                runs |= reference(counts, scores)
             except ImportError as missing:
                 print(f"(no reference: {missing})")
             results = {name: timed(run, repeats if name == "Joint" else 1) for name, run in runs.items()}

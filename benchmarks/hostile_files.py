@@ -25,7 +25,7 @@ import numpy as np
 from rich.console import Console
 
 import slalom
-from slalom.core import Additive, Lengths, Shifts, Slalom, TwoScale
+from slalom.core import Additive
 from slalom.core.checks import plain
 from slalom.errors import InputError
 from slalom.render.terminal import show
@@ -55,21 +55,12 @@ def explanations():
     kinds |= {"one of four": many(TEXT), "all of four": many(TEXT, target="all"), "types": one(TEXT, unit="type")}
     kinds["windows"] = bundled(f"{TEXT} " * 60, unit="sentence", long="window")
     kinds |= {"merged": kinds["joint"].merge("sentence"), "a number": slalom.Explainer(odds, output="scores", queries=60)(TEXT)}
-    for name, several in (("all of four", True), ("joint", False)):
+    for name in ("all of four", "joint"):
         e = kinds[name]
-        n, shape, rng = len(e), e.values.shape[1:], np.random.default_rng(0)
-        link = (rng.normal(size=shape), rng.uniform(1.0, 3.0, size=shape)) if several else (0.2, 5.0)
-        offsets = rng.normal(size=(n // 3, 5, *shape))
-        offsets[:, 0] = 0.0
-        shifts = Shifts(n, np.arange(n // 3 * 3), np.arange(n // 3 * 3) // 3, e.sizes[: n // 3 * 3], offsets)
-        near = np.zeros(shape), rng.normal(size=e.values.shape), e.sizes / e.sizes.sum(), 3
-        linked = Slalom(e.values, e.importances, e.background, link)
-        full = TwoScale(linked, *near, [(0, 2), (1, 4)], rng.normal(size=(2, *shape)), shifts)
-        lengths = Lengths(rng.normal(size=(int(e.sizes.sum()) + 1, *shape)))
+        shape = e.values.shape[1:]
         pair = Pair((0, 2), plain(np.ones(shape)), plain(np.full(shape, 0.1)))
-        errors = {"errors": {"linear": np.abs(e.linear)}, "pairs": (pair,)}
-        kinds[f"{name}, with all parts"] = replace(e, surrogate=full, lengths=lengths, **errors)
-        kinds[f"{name}, additive"] = replace(e, surrogate=Additive(e.values, np.zeros(shape)), lengths=lengths, pairs=())
+        kinds[f"{name}, with a pair"] = replace(e, errors={"linear": np.abs(e.linear)}, pairs=(pair,))
+        kinds[f"{name}, additive"] = replace(e, surrogate=Additive(e.values, np.zeros(shape)), pairs=())
     kinds["without a sign"] = replace(kinds["joint, additive"], signed=False, method="attention")
     answer = Answer("Is it good?", "It is. It was.", 7, 14, generated=True, tokens=4)
     about = {"labels": ("answer", "first"), "target": "answer", "scale": "log probability", "unit": "document", "label": None}

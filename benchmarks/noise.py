@@ -22,11 +22,13 @@ import argparse
 
 import numpy as np
 
-from slalom.core import Additive, Slalom
+from slalom.core import Additive
 from slalom.methods import MethodContext
 from slalom.methods import method as find_method
 from slalom.models import Observed
 from slalom.text import units
+
+from planted import Backed
 
 DRAWS = 16
 MISFIT = 0.1
@@ -41,7 +43,7 @@ def text_of(n):
 
 
 def truth_of(rng, n):
-    return Slalom(2.0 * rng.normal(size=n), 1.5 * rng.normal(size=n), background=(0.0, 1.0))
+    return Backed(2.0 * rng.normal(size=n), 1.5 * rng.normal(size=n), (0.0, 1.0))
 
 
 def sampled(rng, scores, draws=DRAWS, added=0.5):
@@ -69,13 +71,18 @@ def of_samples(seed, draws, queries, name):
     strong = true != 0.0
     for observed in (counted, Observed(counted.scores, counted.variance)):
         result = explained(method, text, plan, counted.scores, observed, seed)
-        removal = result.removal(text)
-        wide = np.full(len(true), np.nan) if result.removal_se is None else 1.96 * result.removal_se
-        inside = np.where(np.isnan(wide), np.nan, np.abs(removal - true) <= wide)
-        far = np.mean((result.predict(new, text) - truth(new.astype(float))) ** 2)
+        removal = result.surrogate.removal()
+        inside = held(result, np.abs(removal - true))
+        far = np.mean((result.surrogate(new.astype(float)) - truth(new.astype(float))) ** 2)
         slope, error = removal[strong] @ true[strong] / (true @ true), np.mean((removal - true) ** 2)
         results.append((slope, inside[strong].mean(), inside[~strong].mean(), error, far))
     return np.array(results)
+
+
+def held(result, off):
+    """Return which 95% intervals of removal (n,) hold the truth that it misses by so much; NaN where there are none."""
+    errors = result.errors.get("removal")
+    return np.full(len(off), np.nan) if errors is None else np.where(off <= 1.96 * errors, 1.0, 0.0)
 
 
 def explained(method, text, plan, scores, observed, seed):
@@ -104,10 +111,9 @@ def one(seed, n, queries, name, case):
     results = []
     for given in (observed, None):
         result = explained(method, text, plan, scores, given, seed)
-        removal = result.removal(text)
-        off = removal - truth.removal()
-        inside = np.nan if result.removal_se is None else np.mean(np.abs(off) <= 1.96 * result.removal_se)
-        far = result.predict(new, text) - truth(new.astype(float))
+        off = result.surrogate.removal() - truth.removal()
+        inside = held(result, np.abs(off)).mean()
+        far = result.surrogate(new.astype(float)) - truth(new.astype(float))
         results.append((np.mean(off**2), np.mean(far**2), inside, np.mean(truth.removal() ** 2)))
     return np.array(results)
 

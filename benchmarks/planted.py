@@ -22,12 +22,30 @@ def design(kind, n, m, rng):
     return (ranks < sizes[:, None]).astype(float)
 
 
+class Backed:
+    """The paper's SLALOM with a background: a last unit, of this value and importance, that every input has."""
+
+    def __init__(self, values, importances, background):
+        value, importance = background
+        self.model = Slalom([*values, value], [*importances, importance])
+
+    def __call__(self, counts):
+        return self.model(np.column_stack([counts, np.ones(len(counts))]))
+
+    def removal(self):
+        return self.model.removal()[:-1]
+
+    def alone(self):
+        n = self.model.n_units - 1
+        return self(np.eye(n)) - self(np.zeros((1, n)))
+
+
 def truth(kind, n, rng):
     """A callable counts -> scores: the paper's SLALOM, one with a background, or a linear model."""
     values, importances = rng.normal(size=n), rng.normal(size=n)
     if kind == "linear":
-        return lambda counts: counts @ values
-    return Slalom(values, importances, (0.3, np.log(n / 4)) if kind == "background" else None)
+        return Slalom(values, importances, competition=0.0)
+    return Backed(values, importances, (0.3, np.log(n / 4))) if kind == "background" else Slalom(values, importances)
 
 
 def noisy(kind, shape, n, m, noise, seed):

@@ -1,44 +1,46 @@
-"""How long the exact Shapley values take: `python benchmarks/shapley_time.py`."""
+"""How long the Shapley values of a Slalom take: `python benchmarks/shapley_time.py [--most 500]`."""
 
+import argparse
 import time
-from collections.abc import Callable
 from statistics import median
 
 import numpy as np
 
-from slalom.core.checks import Floats
-from slalom.core.shapley import shapley
-from slalom.core.slalom import Slalom
+from slalom.core import Link, Slalom
 
 
-def milliseconds(function: Callable[[Slalom], Floats], model: Slalom, runs: int) -> float:
-    function(model)  # the quadrature's nodes are computed once and kept
+def milliseconds(model: Slalom, runs: int) -> float:
+    model.shapley()  # the quadrature's nodes are computed once and kept
     times = []
     for _ in range(runs):
         start = time.perf_counter()
-        function(model)
+        model.shapley()
         times.append(time.perf_counter() - start)
     return 1e3 * median(times)
 
 
-def model_of(n: int, spread: float, background: bool, n_classes: int | None = None) -> Slalom:
+def model_of(n: int, spread: float, competition: float, n_classes: int | None = None, link: Link | None = None) -> Slalom:
     rng = np.random.default_rng(n)
     values = rng.normal(size=n if n_classes is None else (n, n_classes))
-    return Slalom(values, spread * rng.normal(size=n), background=(0.0, np.log(n)) if background else None)
+    return Slalom(values, spread * rng.normal(size=n), competition, link=link)
 
 
 def main() -> None:
-    kinds: dict[str, tuple[float, bool, int | None]] = {
-        "s ~ N(0, 1)": (1.0, False, None),
-        "s ~ N(0, 2^2)": (2.0, False, None),
-        "s ~ N(0, 1), background": (1.0, True, None),
-        "s ~ N(0, 1), background, 10 classes": (1.0, True, 10),
-        "s ~ N(0, 1000^2)": (1000.0, False, None),
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--most", type=int, default=500, help="units, at most")
+    kinds: dict[str, tuple[float, float, int | None, Link | None]] = {
+        "s ~ N(0, 1)": (1.0, 1.0, None, None),
+        "s ~ N(0, 2^2)": (2.0, 1.0, None, None),
+        "s ~ N(0, 10^2)": (10.0, 1.0, None, None),
+        "s ~ N(0, 1), competition 0.3": (1.0, 0.3, None, None),
+        "the same, 10 classes": (1.0, 0.3, 10, None),
+        "the same, one class, a link": (1.0, 0.3, None, Link(0.0, 2.0)),
     }
-    sizes = (10, 100, 500, 2000, 5000)
+    most = parser.parse_args().most
+    sizes = [n for n in (10, 100, 500, 2000, 5000) if n <= most]
     print(f"{'median ms':<38}" + "".join(f"{f'n = {n}':>10}" for n in sizes))
     for name, kind in kinds.items():
-        cells = [milliseconds(shapley, model_of(n, *kind), runs=9 if n <= 500 else 3) for n in sizes]
+        cells = [milliseconds(model_of(n, *kind), runs=9 if n <= 100 else 3) for n in sizes]
         print(f"{name:<38}" + "".join(f"{cell:>10.2f}" for cell in cells))
 
 

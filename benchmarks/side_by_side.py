@@ -1,6 +1,6 @@
 """Every method beside ours on imdb-bert-2: the tables of results/compare.md.
 
-    python benchmarks/side_by_side.py imdb      --out FOLDER [--texts 100] [--queries 500 5000] [--device cuda] [--jobs 12]
+    python benchmarks/side_by_side.py imdb      --out FOLDER [--texts 100] [--queries 500 1500] [--device cuda] [--jobs 12]
     python benchmarks/side_by_side.py yelp-hat  --out FOLDER     human attention, on Yelp-HAT reviews that all annotators marked
 
 What `slalom compare` does, with the authors' package among the methods (benchmarks/reference.py, where it is installed), and

@@ -1,9 +1,9 @@
 """Held-out error of Joint against ridge regression (strength by GCV) when there are few queries.
 
-Run: python benchmarks/small_budgets.py [--seeds 50]
+Run: python benchmarks/small_budgets.py [--seeds 50] [--units 40]
 
 Each cell is the mean over seeds of Joint's error divided by that of ridge, on 500 fresh queries without noise; below 1 is
-better than ridge. m is the number of queries, n = 40 the number of units.
+better than ridge. m is the number of queries.
 """
 
 import argparse
@@ -33,7 +33,9 @@ def gcv_ridge(counts, scores):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=50)
-    seeds, n = parser.parse_args().seeds, 40
+    parser.add_argument("--units", type=int, default=40)
+    options = parser.parse_args()
+    seeds, n = options.seeds, options.units
     budgets = (n // 2, n, 2 * n, 5 * n)
     print(f"{'truth':<12}{'queries':<12}{'noise':<7}" + "".join(f"m = {m:<8}" for m in budgets))
     worst = 0.0

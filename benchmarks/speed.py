@@ -1,6 +1,6 @@
 """How long one explanation takes: slalom beside lime, shap and captum, each used as its documentation shows.
 
-    python benchmarks/speed.py [--texts 2] [--samples 5000] [--device cpu] [--least 60] [--most 80]
+    python benchmarks/speed.py [--texts 2] [--samples 1000] [--device cpu] [--least 60] [--most 80]
 
 imdb-bert-2 on IMDB test reviews (benchmarks/reviews.py says where they are looked for), as many samples for all.
 
@@ -79,7 +79,7 @@ class Peers:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=2)
-    parser.add_argument("--samples", type=int, default=5000)
+    parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--least", type=int, default=60)
     parser.add_argument("--most", type=int, default=80)

@@ -14,7 +14,8 @@ Written by `python -m experiments NAME` from results/*.json; `python -m experime
 small version. Columns called *paper* are the printed figures of arXiv 2405.13536 (or 2402.03485 where it says so); a ± is a
 standard error. No pretrained weights of the papers' models were to be had: all classifiers are trained from scratch or from
 a MiniLM encoder, so orders and directions can be compared, absolute figures only roughly. Experiments share parts of their
-work: the first of them has its time.
+work: the first of them has its time. Figures of `joint` and `local` (ours) are of the fit before
+[one formula](../docs/decisions/0002-one-formula.md).
 """
 
 

@@ -21,6 +21,7 @@ EXPERIMENTS = {
     "table13": "seconds of an explanation by the number of samples (Tables 2 and 13)",
     "table14": "how many samples SLALOM-eff needs (Table 14)",
     "table15": "human attention by explanations of a BLOOM and a Mamba (Table 15)",
+    "competition": "whether classifiers average the values of words or add them up (the question of arXiv 2405.13536)",
     "attention_training": "one layer of attention on IMDB: accuracy (arXiv 2402.03485, section 3)",
     "attention_maps": "one review by every explanation of one layer of attention (arXiv 2402.03485, figure 1)",
     "attention_gradient": "attention beside gradients of one layer of attention (arXiv 2402.03485, section 4, figure 3)",

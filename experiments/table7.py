@@ -62,7 +62,8 @@ _REMARKS = (
     " from labels is about the Cramér-Rao bound, (2 |V| - 1) / sum P (1 - P): no unbiased way from labels to logits has a"
     " lower expected error, whatever the network.",
     "SLALOM is fitted by Algorithm 1 (Sgd) to the answers on 10000 sequences (quick: 3000); joint is slalom's own fit, here"
-    " without background and link. Both is the mean of the errors of values and importances (which sum to 0).",
+    " without a link, to the first 500 of them (1000 for 200 words). Values are the scores of single"
+    " words. Both is the mean of the errors of values and importances (these sum to 0).",
 )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from slalom import Explainer
-from slalom.core import Additive, Lengths, Shifts, Slalom, TwoScale
+from slalom.core import Additive, Neighbours, Shifts, Slalom
 from slalom.core.checks import plain
 from slalom.result import Explanation, Fidelity, Pair
 from slalom.text import simple_words as words
@@ -20,21 +20,21 @@ from tests.oracle import Oracle
 # --- surrogates, and queries about them
 
 
-def planted(rng, n, classes=None, background=None, link=None, spread=1.0):
+def planted(rng, n, classes=None, spread=1.0, **parts):
     """A SLALOM to be found again."""
-    shape = n if classes is None else (n, classes)
-    return Slalom(rng.normal(size=shape), spread * rng.normal(size=n), background, link)
+    return Slalom(rng.normal(size=n if classes is None else (n, classes)), spread * rng.normal(size=n), **parts)
 
 
-def random_slalom(seed, n=6, *, classes=None, background=False, link=False, gamma=0.0):
-    """A SLALOM whose background and link are random too, where it has them."""
+def random_slalom(seed, n=6, *, classes=None, competition=0.4, link=False):
+    """A SLALOM whose bias is random too, and its link where it has one: only one score has."""
     rng = np.random.default_rng(seed)
-    return Slalom(
+    values, importances, bias = (
         rng.normal(size=n if classes is None else (n, classes)),
         rng.normal(size=n),
-        background=(rng.normal(size=classes), 0.4) if background else None,
-        link=(rng.normal(size=classes), rng.uniform(0.5, 2.0, size=classes)) if link else None,
-        gamma=gamma,
+        rng.normal(size=classes),
+    )
+    return Slalom(
+        values, importances, competition, bias, (rng.normal(), rng.uniform(3.0, 5.0)) if link and classes is None else None
     )
 
 
@@ -109,7 +109,7 @@ def adder(effects, base=0.0, **options):
     return Explainer(log_odds, output="log_odds", labels=["no", "yes"], progress=False, **options)
 
 
-def in_order(units, values, importances, text=None, se=None, background=None, score=1.0, **fields):
+def in_order(units, values, importances, text=None, se=None, score=1.0, competition=1.0, **fields):
     """An explanation of units that stand in the text one after the other; se are standard errors of the values."""
     text = " ".join(units) if text is None else text
     spans, at = [], 0
@@ -123,7 +123,7 @@ def in_order(units, values, importances, text=None, se=None, background=None, sc
         "score": score,
         "errors": {} if se is None else {"value": se, "importance": errors},
     } | fields
-    return explained(Slalom(values, importances, background), text, spans, **fields)
+    return explained(Slalom(values, importances, competition), text, spans, **fields)
 
 
 def random_words(n, seed=0, **fields):
@@ -141,13 +141,6 @@ def three_classes():
     return in_order(names, values, [1.0, 0.0, 0.5, -1.5], se=se, score=scores, labels=("r", "g", "b"), target="all")
 
 
-def with_lengths(e, seed=0, clipped=False):
-    """The same explanation with an effect of the length; clipped: known for lengths below that of the text only."""
-    n_offsets = int(e.sizes.sum()) + (-1 if clipped else 1)
-    offsets = np.random.default_rng(seed).normal(size=(n_offsets, *e.values.shape[1:]))
-    return replace(e, lengths=Lengths(offsets - offsets.mean(axis=1, keepdims=True) if offsets.ndim == 2 else offsets))
-
-
 def with_errors(e, seed=0, size=0.3):
     """The same explanation with standard errors of every score, on average this share of its largest number."""
     rng = np.random.default_rng(seed)
@@ -160,15 +153,22 @@ def with_se(e, **errors):
     return replace(e, errors={name: se for name, se in {**e.errors, **errors}.items() if se is not None})
 
 
-def with_shifts(e):
-    """An explanation with a correction near the text, a pair, and knots after every third unit."""
+def with_parts(e):
+    """The same explanation by a SLALOM with neighbours and, after every third unit, a knot."""
     n, shape, rng = len(e), e.values.shape[1:], np.random.default_rng(4)
     offsets, units = rng.normal(size=(n // 3, 5, *shape)), np.arange(n // 3 * 3)
     offsets[:, 0] = 0.0
+    near = Neighbours(rng.random((9, n)) < 0.7, rng.uniform(0.0, 0.4, n), rng.normal(size=(9, *shape)))
     shifts = Shifts(n, units, units // 3, e.sizes[units], offsets)
-    far, changes = Slalom(e.values, e.importances, e.background), rng.normal(size=(n, *shape))
-    near = rng.normal(size=shape), changes, e.sizes / e.sizes.sum(), 3
-    return replace(e, surrogate=TwoScale(far, *near, [(0, 2)], changes[:1], shifts))
+    s = e.surrogate
+    return replace(e, surrogate=Slalom(s.values, s.importances, s.competition, s.bias, s.link, [near, shifts]))
+
+
+def with_removals(e, changes):
+    """The same explanation with other predictions near the text: those of each row without one unit move."""
+    n, s = len(e), e.surrogate
+    near = Neighbours(~np.eye(n, dtype=bool), np.full(n, 40.0), -np.asarray(changes))
+    return replace(e, surrogate=Slalom(s.values, s.importances, parts=[near]))
 
 
 def with_pairs(e, pairs):
@@ -176,12 +176,12 @@ def with_pairs(e, pairs):
     return replace(e, pairs=tuple(Pair(units, plain(effect), plain(error)) for units, effect, error in pairs))
 
 
-def random_explanation(n=12, *, classes=None, background=True, link=True, additive=False, lengths=False, seed=0, **fields):
-    """An explanation of words of one to three tokens by a random surrogate; lengths: False, True or "clipped"."""
+def random_explanation(n=12, *, classes=None, competition=0.4, link=True, additive=False, seed=0, **fields):
+    """An explanation of words of one to three tokens by a random surrogate."""
     surrogate = (
         random_additive(seed, n, classes=classes)
         if additive
-        else random_slalom(seed, n, classes=classes, background=background, link=link)
+        else random_slalom(seed, n, classes=classes, competition=competition, link=link)
     )
     names = [f"w{i}" for i in range(n)]
     ends = np.cumsum([len(name) + 1 for name in names]) - 1
@@ -189,8 +189,7 @@ def random_explanation(n=12, *, classes=None, background=True, link=True, additi
     odds = score if score.ndim else np.array([-score, score])
     sizes = np.random.default_rng(seed).integers(1, 4, n)
     fields = {"sizes": sizes, "probabilities": np.exp(odds) / np.exp(odds).sum()} | fields
-    e = explained(surrogate, " ".join(names), np.stack([ends - [len(name) for name in names], ends], axis=1), **fields)
-    return with_lengths(e, seed, lengths == "clipped") if lengths else e
+    return explained(surrogate, " ".join(names), np.stack([ends - [len(name) for name in names], ends], axis=1), **fields)
 
 
 @cache

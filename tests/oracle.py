@@ -15,7 +15,8 @@ from slalom.core import Slalom
 class Oracle:
     """A callable ``list[str] -> log odds (n,)`` that is exactly a SLALOM of the words between blanks.
 
-    It records what it receives. Words without a value or importance have 0; `background` is a value and an importance.
+    It records what it receives. Words without a value or importance have 0; `background` is the value and importance
+    of a word in every text, the last one.
 
     Example:
         >>> oracle = Oracle({"good": 4.0}, {"good": 1.0}, background=(0.0, 0.0))
@@ -26,21 +27,24 @@ class Oracle:
     values: Mapping[str, float]
     importances: Mapping[str, float]
     background: tuple[float, float] | None = None
+    bias: float = 0.0
+    competition: float = 1.0
     received: list[str] = field(default_factory=list)
 
     def surrogate(self, words: list[str]) -> Slalom:
         values = [self.values.get(word, 0.0) for word in words]
-        return Slalom(values, [self.importances.get(word, 0.0) for word in words], self.background)
+        importances = [self.importances.get(word, 0.0) for word in words]
+        if self.background is not None:
+            values, importances = [*values, self.background[0]], [*importances, self.background[1]]
+        return Slalom(values, importances, self.competition, self.bias)
 
     def __call__(self, texts: list[str]) -> list[float]:
         self.received += texts
         answers = []
         for text in texts:
             words = text.split()
-            if words:
-                answers.append(float(self.surrogate(words)(np.ones((1, len(words))))[0]))
-            else:
-                answers.append(0.0 if self.background is None else float(self.background[0]))
+            known = len(words) + (self.background is not None)
+            answers.append(float(self.surrogate(words)(np.ones((1, known)))[0]) if known else self.bias)
         return answers
 
 

@@ -279,7 +279,7 @@ def test_a_fact_that_is_stated_twice_is_a_pair_with_a_negative_effect():
     assert pair.units == (1, 4)
     assert pair.effect == pytest.approx(predicted[0] - 2 * predicted[1] + predicted[2], abs=0.2)
     assert pair.effect < -5.0
-    lost = f"without both the log probability falls by {predicted[0] - predicted[2]:.2f}, without one of them by "
+    lost = f"without both the log probability falls by {e.removal[1] + e.removal[4] - pair.effect:.2f}, without one of them by "
     assert e.notes[0].startswith(
         f"The documents 2 and 5 can replace each other: {lost}{e.removal[1]:.2f} or {e.removal[4]:.2f}"
     )

@@ -22,8 +22,8 @@ VALUES = {"good": 3.0, "bad": -5.0, "great": 4.0, "flaws": -2.0, "work": 1.0}
 LOUD = {"good": 1.0, "bad": 1.5, "great": 1.2, "flaws": 0.7, "a": -1.0}
 
 
-def oracle(background=(0.3, 1.0)):
-    return Oracle(VALUES, LOUD, background)
+def oracle(bias=0.3, competition=0.5):
+    return Oracle(VALUES, LOUD, bias=bias, competition=competition)
 
 
 def explainer(**options):
@@ -47,12 +47,13 @@ def test_an_exact_slalom_is_found(method):
 
 
 @cases("method", ["eff", "fidel"])
-def test_the_papers_presets_find_a_slalom_without_background(method):
-    e = Explainer(oracle(background=None), output="log_odds", method=method, queries=2000)(TEXT)
-    truth = oracle(background=None).surrogate(list(e.units))
+def test_the_papers_presets_find_the_papers_slalom(method):
+    model = oracle(bias=0.0, competition=1.0)
+    e = Explainer(model, output="log_odds", method=method, queries=2000)(TEXT)
+    truth = model.surrogate(list(e.units))
     assert np.allclose(e.values, truth.values, atol=0.05)
     assert np.allclose(e.importances, truth.importances, atol=0.1)
-    assert e.background is None
+    assert e.competition == 1.0
 
 
 def test_presets_are_the_papers_samplers_and_fitters():
@@ -62,22 +63,28 @@ def test_presets_are_the_papers_samplers_and_fitters():
     assert fidel.sampler == Deletions(most=5, repeats=True)
     assert type(fidel.fitter).__name__ == "Alternating"
     assert eff.unit == fidel.unit == "type"
-    asked = oracle(None)
+    asked = oracle()
     Explainer(asked, output="log_odds", method="eff", check=0)(TEXT)
     lengths = {len(text.split()) for text in asked.received[2:]}
     assert lengths == {2, len(TEXT.split())}, "pairs, and the text itself"
 
 
 def test_equal_tokens_have_scores_of_their_own_in_token_units_only():
-    e, t = (explainer(unit=unit)(TEXT) for unit in ("token", "type"))
+    model = oracle()
+
+    def first_counts(texts):
+        return np.array(model(texts)) + [2.0 * text.startswith("a ") for text in texts]
+
+    e, t = (
+        Explainer(first_counts, output="log_odds", method=m, unit=u)(TEXT) for m, u in (("joint", "token"), ("eff", "type"))
+    )
     first, last = [i for i, u in enumerate(t.units) if u == "a"][:2]
     assert t.values[first] == t.values[last]
     assert t.importances[first] == t.importances[last]
-    assert t.errors["value"][first] == t.errors["value"][last]
     assert e.units == t.units
     assert t.removal[first] == t.removal[last]
-    assert e.values[first] == e.values[last]  # until the scores tell them apart
-    assert e.removal[first] != e.removal[last]
+    assert e.values[first] == e.values[last], "alone they are one input"
+    assert e.removal[first] > e.removal[last] + 1.0
 
 
 def test_words_and_sentences():
@@ -100,7 +107,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_does_not():
         assert (one.values == two.values).all()
         assert (one.importances == two.importances).all()
         assert one.fidelity == two.fidelity
-    assert (explainer(queries=100, seed=4)(TEXT).values != explainer(queries=100, seed=3)(TEXT).values).any()
+    assert (explainer(queries=100, seed=4)(TEXT).importances != explainer(queries=100, seed=3)(TEXT).importances).any()
 
 
 def test_a_text_is_explained_alike_alone_and_among_others():
@@ -142,7 +149,7 @@ def test_short_texts(method, text):
     assert np.isfinite(e.importances).all()
     if method == "joint":
         assert e.fidelity.far is None, "every subset was used"
-        assert e.predict(np.ones(len(e))) == pytest.approx(e.score, abs=1e-6 if len(e) == 1 else 0.1)
+        assert e.predict(np.ones(len(e))) == pytest.approx(e.score, abs=1e-4 if len(e) == 1 else 0.1)
 
 
 def test_options_of_a_call_replace_those_of_the_explainer():
@@ -316,15 +323,16 @@ def test_an_explanation_knows_whether_its_signs_mean_something():
 
 @cases("method", ["eff", "joint", "local"])
 def test_the_r2_of_the_fit_is_that_of_the_explanation_on_the_queries(method):
-    """Whatever the fit itself was judged on: rows less the effect of their length, or the rows."""
     e = Explainer(lambda texts: np.array([[0.0, len(t) + t.count("good")] for t in texts]), output="logits", method=method)
     text = "a good film with a good end but not such a good start at all"
-    explained = e(text, queries=80, check=0)
+    explained = e(text, queries=50, check=0)
     made = slalom.list_methods()[method]
     _, units = e.pipeline.read(text, made.unit, "cut")
-    asked = made.sampler.draw(units.type_of_unit, 80, np.random.default_rng(0), True)
+    asked = made.sampler.draw(
+        units.shared.type_of_unit if method == "joint" else units.type_of_unit, 50, np.random.default_rng(0), True
+    )
     scores = e.ask(explained, asked.keep)
-    weights = np.where(asked.weights > 0, asked.weights, 1.0)  # rows without a weight correct the fit near the text
+    weights = np.ones(len(scores))
     error = np.average((explained.predict(asked.keep.astype(float)) - scores) ** 2, weights=weights)
     spread = np.average((scores - np.average(scores, weights=weights)) ** 2, weights=weights)
     assert explained.fit_r2 == pytest.approx(1.0 - error / spread, abs=1e-9)

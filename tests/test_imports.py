@@ -66,7 +66,7 @@ def test_help_needs_no_arrays():
 def test_the_core_names_what_a_user_needs_and_every_public_name_exists():
     import slalom.core  # noqa: PLC0415
 
-    needed = {"Slalom", "fit", "recover", "shapley", "banzhaf", "leave_one_out", "Joint", "Sgd", "Alternating"}
+    needed = {"Slalom", "Link", "fit", "recover", "Beta", "Point", "Joint", "Linear", "Sgd", "Alternating"}
     assert needed <= set(slalom.core.__all__)
     assert all(hasattr(slalom.core, name) for name in slalom.core.__all__)
 

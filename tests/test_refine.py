@@ -17,7 +17,7 @@ LOUD = {"good": 1.0, "bad": 1.5, "great": 1.2, "flaws": 0.7, "a": -1.0}
 
 
 def explainer(**options):
-    return Explainer(Oracle(VALUES, LOUD, (0.3, 1.0)), output="log_odds", **options)
+    return Explainer(Oracle(VALUES, LOUD, bias=0.3), output="log_odds", **options)
 
 
 def saved(e):
@@ -55,7 +55,7 @@ def test_all_classes_are_refined_too():
 
 
 def test_rounds_double_and_every_query_is_asked_once():
-    oracle = Oracle(VALUES, LOUD, (0.3, 1.0))
+    oracle = Oracle(VALUES, LOUD, bias=0.3)
     refined = Explainer(oracle, output="log_odds", queries=400, identity="oracle", method="ridge-scales")
     before = len(oracle.received)
     rounds = list(refined.refine(TEXT))
@@ -66,7 +66,7 @@ def test_rounds_double_and_every_query_is_asked_once():
 
 
 def test_every_round_has_intervals_and_all_but_the_first_are_tested_by_the_same_rows():
-    oracle = Oracle(VALUES, LOUD, (0.3, 1.0))
+    oracle = Oracle(VALUES, LOUD, bias=0.3)
 
     def wavering(texts):
         return np.array(oracle(texts)) + [0.02 * np.sin(1e3 * sum(map(ord, text))) for text in texts]
@@ -88,7 +88,7 @@ def test_every_round_has_intervals_and_all_but_the_first_are_tested_by_the_same_
 
 def test_a_first_round_is_as_good_as_a_plan_of_its_own_size():
     """Beginnings of a large plan are plans: the whole text and the empty one, all sizes, and few rows without a weight."""
-    errors, oracle = [], Oracle(VALUES, LOUD, (0.3, 1.0))
+    errors, oracle = [], Oracle(VALUES, LOUD, bias=0.3)
     for seed in range(3):
         first = next(explainer(queries=200, check=0).refine(TEXT, seed=seed))
         alone = explainer(queries=50, check=0)(TEXT, seed=seed)
@@ -104,7 +104,7 @@ def test_methods_that_choose_their_queries_have_one_round():
 
 
 def test_a_closed_generator_asks_nothing_more():
-    oracle = Oracle(VALUES, LOUD, (0.3, 1.0))
+    oracle = Oracle(VALUES, LOUD, bias=0.3)
     refined = Explainer(oracle, output="log_odds", queries=400)
     rounds = refined.refine(TEXT)
     first = next(rounds)
@@ -129,7 +129,7 @@ def test_steps_come_after_lots_of_queries_and_count_them():
 
 
 def test_errors_come_before_any_query():
-    oracle = Oracle(VALUES, LOUD, (0.3, 1.0))
+    oracle = Oracle(VALUES, LOUD, bias=0.3)
     refined = Explainer(oracle, output="log_odds")
     asked = len(oracle.received)
     for options in ({"target": "nothing"}, {"first": 1}, {"unit": "page"}):

@@ -34,11 +34,11 @@ def running(seconds=60.0):
 
 @dataclass(frozen=True)
 class Watched(Method):
-    """Least squares that says in which threads it runs; at more units than `most` it does something else."""
+    """Least squares that says in which threads it runs; at more units than `widest` it does something else."""
 
     name: str = "watched"
     together: bool = True
-    most: int = 1000
+    widest: int = 1000
     instead: object = None
     used: ClassVar[list[int]] = []
 
@@ -50,7 +50,7 @@ class Watched(Method):
 
     def explain(self, context):
         self.used.append(threading.get_ident())
-        if len(context.units) > self.most:
+        if len(context.units) > self.widest:
             self.instead(context)
         return MethodResult(fit(context.plan.keep.astype(float), context.scores, Linear()).model)
 
@@ -128,9 +128,9 @@ def test_the_first_error_is_that_of_the_first_text():
 
     sizes = [len(text.split()) for text in TEXTS]
     with pytest.raises(InputError, match=f"{sizes[2]} parameters"):
-        explained(TEXTS, Watched(most=sizes[1], instead=failing))
+        explained(TEXTS, Watched(widest=sizes[1], instead=failing))
     assert [
-        failure.number for failure in explained(TEXTS, Watched(most=sizes[1], instead=failing), errors="keep").failures
+        failure.number for failure in explained(TEXTS, Watched(widest=sizes[1], instead=failing), errors="keep").failures
     ] == [2, 3, 4]
 
 
@@ -150,7 +150,7 @@ def test_a_keyboard_interrupt_ends_the_work():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     try:
         with pytest.raises(KeyboardInterrupt):
-            explained(TEXTS, Watched(most=0, instead=endless))
+            explained(TEXTS, Watched(widest=0, instead=endless))
     finally:
         signal.signal(signal.SIGINT, before)
     assert ended.wait(30)

@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from slalom import Explainer, threads
-from slalom.methods import SurrogateMethod
+from slalom.methods import JointMethod
 from slalom.threads import cores_here, one_blas_thread
 
 
@@ -59,11 +59,11 @@ def test_an_error_in_a_block_ends_it():
 
 
 def test_explanations_use_one_thread_and_only_large_ones_more(monkeypatch):
-    seen, explain = [], SurrogateMethod.explain
-    monkeypatch.setattr(SurrogateMethod, "explain", lambda *args: seen.append(blas_threads()) or explain(*args))
+    seen, explain = [], JointMethod.explain
+    monkeypatch.setattr(JointMethod, "explain", lambda *args: seen.append(blas_threads()) or explain(*args))
     explainer = Explainer(lambda texts: [float("good" in text) for text in texts], output="log_odds", queries=60)
     explainer("a good film")
-    monkeypatch.setattr(SurrogateMethod, "seconds", lambda *_: 2.0)
+    monkeypatch.setattr(JointMethod, "seconds", lambda *_: 2.0)
     explainer("a good film")
     assert seen == [{1}, {3}]
     assert blas_threads() == {3}

@@ -22,7 +22,6 @@ from slalom.errors import InputError
 from slalom.result import NORMAL_95, Explanation
 
 AUTO = "auto"
-MAX_QUERIES = 5000  # by default; `joint` and `local` hardly get better beyond it (docs/how-to/choose-a-budget.md)
 CHECK = 100  # held-out queries by default: fewer do not show a gain of 10%
 _FIRST = 100
 _GROWTH = 2
@@ -40,27 +39,21 @@ class Goal:
     Args:
         tolerance: Half-width of the 95% intervals of `removal` of the ten strongest units, in units of the score. None: until
             the held-out error no longer falls.
-        max_queries: Largest number of queries of the method; None: `MAX_QUERIES`.
+        most: Largest number of queries of the method.
 
     Raises:
         InputError: If an argument is out of range.
     """
 
     tolerance: float | None = None
-    max_queries: int | None = None
+    most: int = 5000
 
     def __post_init__(self) -> None:
         tolerance = self.tolerance
         if tolerance is not None and not (_is_number(tolerance) and 0 < tolerance < np.inf):
             message = f"tolerance must be a number above 0, in units of the score, such as 0.1; got {tolerance!r}"
             raise InputError(message, "tolerance")
-        if self.max_queries is not None:
-            whole_number("max_queries", self.max_queries, 2)
-
-    @property
-    def most(self) -> int:
-        """Largest number of queries."""
-        return MAX_QUERIES if self.max_queries is None else self.max_queries
+        whole_number("max_queries", self.most, 2)
 
     def first(self, n: int) -> int:
         """Return the budget of the first round, for n units: with fewer rows than units the error may not fall at once."""

@@ -13,7 +13,6 @@ from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, require
 from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
-from slalom.methods.surrogate import FEW_UNITS, JOINT_OF_FEW
 from slalom.models import Estimate, Prices
 from slalom.models.continuation import ANSWER, Continuation, LanguageModel, prompt_tokens
 from slalom.models.costs import Spending
@@ -95,7 +94,7 @@ class ContextExplainer:
         unknown = sorted(options.keys() - (CallOptions.__annotations__.keys() - {"unit", "target", "long"}))
         if unknown:
             raise TypeError(f"ContextExplainer has no option {unknown[0]!r}")
-        self._options = {"method": self._method(method), "queries": queries, "cache": cache, "progress": progress, **options}
+        self._options = {"method": method, "queries": queries, "cache": cache, "progress": progress, **options}
         self._explainers: dict[tuple[str, str], Explainer] = {}
         self._generated: dict[str, str] = {}
 
@@ -172,10 +171,6 @@ class ContextExplainer:
         """Return a small set of sources without which the log probability crosses a threshold, as `Explainer.flip` does."""
         return self._explainer_of(explanation).flip(explanation, threshold=threshold, max_queries=max_queries)
 
-    def _method(self, method: str | Method) -> str | Method:
-        """Return the method, and for "joint" the one that suits few units."""
-        return JOINT_OF_FEW if method == "joint" and len(self.sources.spans) <= FEW_UNITS else method
-
     def _prompt(self, question: str) -> Prompt:
         reading = SourceReading(self.sources, self.template, question)
         return reading.prompts(np.ones((1, len(self.sources.spans)), dtype=bool))[0]
@@ -187,7 +182,7 @@ class ContextExplainer:
         unknown = sorted(options.keys() & {"target", "long"})
         if unknown:
             raise InputError(f"an answer is explained as a whole, by part= or by span=; leave {unknown[0]}= out")
-        return {**options, "method": self._method(options["method"])} if "method" in options else options
+        return options
 
     def _question(self, question: str) -> str:
         if not isinstance(question, str):

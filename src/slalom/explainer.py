@@ -73,8 +73,8 @@ class Explainer:
             held-out queries no longer falls. Default: five per unit, between 200 and 1000.
         tolerance: Another goal of "auto", which it implies: rounds until the 95% intervals of `removal` of the ten strongest
             units are within plus and minus this number, in units of the score (log odds).
-        max_queries: Largest budget of "auto". Default: 5000. For a fixed budget: a limit of all queries about a text, those
-            that test it included; a text that needs more is an error before any is asked.
+        max_queries: Largest budget of "auto". Default: 5000; 1500 for "joint" and "local". For a fixed budget: a limit of all
+            queries about a text, those that test it included; a text that needs more is an error before any is asked.
         check: Number of held-out queries that test the explanation, besides the budget. Default: a tenth of the budget, at
             least 20 and at most 100 (20 for methods that need few queries); 100 for "auto".
         target: The class to explain, by label or index, or "all" for every class. Labels take precedence: of the classes -1

@@ -67,14 +67,6 @@ def test_the_sign_of_the_importances():
     assert sorted(found.g.tolist()) == [0.25, 0.5]
 
 
-def test_gamma_is_the_sum_of_the_importances():
-    rng = np.random.default_rng(1)
-    truth = Slalom(rng.normal(size=6), rng.normal(size=6), gamma=3.0)
-    found = recover(Oracle(truth), 6, gamma=3.0)
-    np.testing.assert_allclose(found.model.importances, truth.importances, atol=1e-12)
-    assert found.model.gamma == 3.0
-
-
 @cases("scale", [1e-15, 1e9])
 @cases("offset", [0.0, 100.0])
 def test_small_and_large_values(scale, offset):
@@ -88,9 +80,9 @@ def test_small_and_large_values(scale, offset):
 @cases("values", [[0.7], [0.3, 0.3, 0.3], [0.1 + 0.2, 0.3, 0.3], [0.0, 0.0]])
 def test_a_constant_model_is_said_to_be_constant(values):
     oracle = Oracle(Slalom(values, np.arange(len(values))))
-    found = recover(oracle, len(values), gamma=2.0)
+    found = recover(oracle, len(values))
     assert found.model.values.tolist() == values
-    np.testing.assert_allclose(found.model.importances, 2.0 / len(values))
+    assert not found.model.importances.any()
     assert set(found.status) == {"constant"}
     assert found.queries == len(values) == sum(map(len, oracle.calls))
     assert "importances are arbitrary" in found.diagnosis
@@ -148,12 +140,6 @@ def test_a_pair_decided_by_one_unit_is_saturated():
     assert "importances are bounds" in found.diagnosis
 
 
-@cases("rounding", [-1e-14, 0.0, 1e-14])
-def test_rounding_alone_makes_nothing_inexplicable(rounding):
-    found = recover(Oracle(example(), {(0, 2): 5.0 + rounding}), 5)
-    assert found.status.tolist() == ["recovered", "recovered", "saturated", "recovered", "recovered"]
-
-
 def test_single_precision_wants_a_larger_tolerance():
     truth = Slalom([1.0, 0.1, -1.5], [8.0, -9.0, 1.0])
     oracle = Oracle(truth)
@@ -166,10 +152,14 @@ def test_single_precision_wants_a_larger_tolerance():
     np.testing.assert_allclose(found.model.importances, truth.importances, atol=0.2)
 
 
-def test_a_background_breaks_the_recovery():
-    """Documented: single queries of a model with a background are not pure, so the values come out wrong."""
-    truth = Slalom([2.0, -1.0, 0.5], [0.5, 0.0, -0.5], background=(0.0, 0.0))
-    assert np.abs(recover(Oracle(truth), 3).model.values - truth.values).max() > 0.3
+def test_what_is_always_there_breaks_the_recovery():
+    """Documented: single queries of a model that sees one more unit are not pure, so the values come out wrong."""
+    truth = Slalom([2.0, -1.0, 0.5, 0.0], [0.5, 0.0, -0.5, 0.0])
+
+    def answers(rows):
+        return truth([np.append(np.bincount(row, minlength=3), 1.0) for row in rows])
+
+    assert np.abs(recover(answers, 3).model.values - truth.values[:3]).max() > 0.3
 
 
 @cases(
@@ -204,7 +194,6 @@ def test_unusable_answers_name_the_query(answer, message):
     [
         ({"n_units": 0}, "n_units must be a whole number of at least 1; got 0"),
         ({"n_units": 2.0}, "n_units must be a whole number of at least 1; got 2.0"),
-        ({"n_units": 2, "gamma": np.nan}, "gamma must be finite"),
         ({"n_units": 2, "tolerance": -1.0}, "tolerance must lie in"),
         ({"n_units": 2, "tolerance": 0.5}, "tolerance must lie in"),
     ],
@@ -213,19 +202,3 @@ def test_wrong_arguments(arguments, message):
     with pytest.raises(InputError, match=message) as caught:
         recover(lambda rows: np.zeros(len(rows)), **arguments)
     assert "\n" not in str(caught.value)
-
-
-def test_an_error_of_the_model_itself_passes_through():
-    def broken(rows):
-        raise TimeoutError("the server is away")
-
-    with pytest.raises(TimeoutError, match="away"):
-        recover(broken, 3)
-
-
-def test_the_arrays_of_the_result_are_read_only():
-    found = recover(Oracle(example()), 5)
-    with pytest.raises(ValueError, match="read-only"):
-        found.status[0] = "constant"
-    with pytest.raises(ValueError, match="read-only"):
-        found.g[0] = 0.0

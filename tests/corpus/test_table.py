@@ -69,7 +69,7 @@ def test_rows_hold_what_the_explanations_say(written, explainer):
         assert (row["far_mse"], row["near_r2"]) == tuple(
             None if q is None else getattr(q, name) for q, name in ((e.fidelity.far, "mse"), (e.fidelity.near, "r2"))
         )
-        assert (row["background_value"] is None) == (e.background is None)
+        assert row["competition"] == e.competition
     last = rows[3]
     assert (last["status"], last["error"], last["text"]) == ("failed", "a text must have at least one word", "")
     assert all(last[name] is None for name in ("label", "score", "removal", "queries", "explanation"))

@@ -68,7 +68,7 @@ def test_the_right_order_beats_every_other():
 def test_scores_without_a_sign_are_ranked_by_strength():
     (found,) = perturbation([exact(signed=False)], adder(EFFECTS), fractions=[0.1, 0.2])
     assert np.allclose(found.deleted, expit([-0.5, 2.5]))  # great, then bad
-    oracle = Oracle({"good": 2.0, "bad": -1.0}, {"bad": 2.0, "a": -4.0}, (0.0, 0.0))
+    oracle = Oracle({"good": 2.0, "bad": -1.0}, {"bad": 2.0, "a": -4.0})
     explainer = Explainer(oracle, output="log_odds", queries=200, progress=False)
     e = explainer("a good and a bad film")
     (found,) = perturbation([e], explainer, score="importance", fractions=[0.1])

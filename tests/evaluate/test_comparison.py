@@ -24,7 +24,7 @@ VALUES = {"good": 3.0, "bad": -5.0, "film": 2.0, "not": -1.0, "thin": -2.0}
 
 
 def model():
-    return Oracle(VALUES, {"bad": 1.0, "not": 0.7}, (0.1, 0.5))
+    return Oracle(VALUES, {"bad": 1.0, "not": 0.7}, bias=0.1)
 
 
 def compared(texts=TEXTS, methods=("joint", "local", "ridge", "leave-one-out", "random"), queries=(100,), **options):

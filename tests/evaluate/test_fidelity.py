@@ -111,12 +111,12 @@ def test_a_single_unit_and_no_explanation():
 
 
 def test_an_exact_slalom_is_predicted_by_joint_and_not_by_a_line():
-    oracle = Oracle({"good": 3.0, "bad": -5.0, "great": 4.0}, {"good": 1.0, "bad": 1.5, "great": 1.2}, (0.3, 1.0))
+    oracle = Oracle({"good": 3.0, "bad": -5.0, "great": 4.0}, {"good": 1.0, "bad": 1.5, "great": 1.2}, bias=0.3)
     explainer = Explainer(oracle, output="log_odds", progress=False)
     joint = explainer(TEXT, queries=300)
     truth = oracle.surrogate(list(joint.units))
-    perfect = replace(joint, surrogate=truth, lengths=None)
-    linear = replace(joint, surrogate=Additive(joint.removal, joint.score - joint.removal.sum()), lengths=None)
+    perfect = replace(joint, surrogate=truth)
+    linear = replace(joint, surrogate=Additive(joint.removal, joint.score - joint.removal.sum()))
     best, found, line = fidelity([perfect, joint, linear], explainer)
     assert best.near < 1e-20
     assert best.far < 1e-20

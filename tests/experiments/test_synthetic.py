@@ -63,7 +63,8 @@ def test_fully_connected_network_learns_the_line():
 def test_additive_surrogates_describe_linear_data(name):
     seen, unseen = (synthetic.linear_sequences(2000, np.random.default_rng(seed)) for seed in (0, 1))
     error = ((predicted(name, seen.words, seen.log_odds, unseen.words) - unseen.log_odds) ** 2).mean()
-    assert error < (0.15 if name == "gam" else 1e-6) * unseen.log_odds.var()
+    most = {"linear": 1e-6, "gam": 0.15, "joint": 1e-3}[name]  # joint: its competition is near 0, but cannot be 0
+    assert error < most * unseen.log_odds.var()
 
 
 def test_gam_sees_places():

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import slalom
-from slalom.core import TwoScale
-from slalom.result import NORMAL_95
 from tests.cases import cases
 
 TEXT = "this dull but warm film has one scene that I like and two which nobody will ever forget"
@@ -30,23 +28,17 @@ def asked_alone(explainer, e):
     return e.score - np.array([explainer.ask(e, row) for row in ~np.eye(len(e), dtype=bool)])
 
 
-@cases("n", [2, 3])
-def test_two_or_three_units_have_the_removals_of_the_model(n):
+@cases("n", [1, 2, 3])
+def test_few_units_have_the_removals_of_the_model(n):
     explainer = slalom.Explainer(together, output="log_odds", unit="word")
     for first in range(3):
         e = explainer(" ".join(WORDS[first : first + n]))
-        assert isinstance(e.surrogate, TwoScale)
-        assert float(e.predict(np.ones(n))) == pytest.approx(e.score, abs=1e-9)
         np.testing.assert_allclose(e.removal, asked_alone(explainer, e), atol=1e-9)
-        assert float(e.predict(np.zeros(n))) == pytest.approx(-0.5, abs=1e-9)
-        np.testing.assert_allclose(e.shapley().sum(), e.score + 0.5, atol=1e-9)
-        assert (e.errors["removal"] < 1e-5).all()
-        assert e.length_effect is None  # lengths only make up for the empty text and single units
-        if n == 2:  # all four parts are met
-            assert e.fit_r2 == pytest.approx(1.0)
-            one, two = (explainer.ask(e, keep) for keep in ([True, False], [False, True]))
-            expected = np.array([e.score - two + one + 0.5, e.score - one + two + 0.5]) / 2.0
-            np.testing.assert_allclose(e.shapley(), expected, atol=1e-9)
+        assert not e.errors["removal"].any()
+        assert float(e.predict(np.ones(n))) == pytest.approx(e.score, abs=0.05)
+        assert float(e.predict(np.zeros(n))) == pytest.approx(-0.5, abs=0.05)
+        np.testing.assert_allclose(e.shapley().sum(), e.score + 0.5, atol=0.1)
+        assert e.fit_r2 > 0.99
 
 
 def test_classes_of_two_units_have_the_removals_of_the_model():
@@ -59,28 +51,15 @@ def test_classes_of_two_units_have_the_removals_of_the_model():
 
 
 def test_removals_of_the_words_of_a_sentence_are_those_of_the_model():
-    explainer, found = slalom.Explainer(together, output="log_odds", unit="word"), []
+    explainer = slalom.Explainer(together, output="log_odds", unit="word")
     for seed in range(2):
         e = explainer(TEXT, seed=seed)
-        truth = asked_alone(explainer, e)
-        off = np.abs(e.removal - truth)
-        found.append((np.mean(off**2) / np.mean(truth**2), np.mean(off <= NORMAL_95 * e.errors["removal"])))
-    unexplained, held = np.mean(found, axis=0)
-    assert unexplained < 0.04
-    assert held > 0.9
+        np.testing.assert_allclose(e.removal, asked_alone(explainer, e), atol=1e-9)
+        own = e.surrogate.removal() - e.removal  # what the surrogate would say of the same
+        assert np.mean(own**2) < 0.01 * np.mean(e.removal**2)
 
 
 def test_units_without_an_effect_are_not_told_from_zero():
     explainer = slalom.Explainer(lambda texts: [5.0 if "fox" in text.split() else -5.0 for text in texts], output="log_odds")
     e = explainer("the quick brown fox jumps over some lazy dogs and runs away from all the others")
     assert e.certain().tolist() == [unit == "fox" for unit in e.units]
-
-
-def test_an_explanation_that_is_a_ridge_regression_says_that_units_are_additive():
-    explainer = slalom.Explainer(
-        lambda texts: [8.0 * ("fox" in t) * ("quick" in t) * ("lazy" in t) - 1.0 for t in texts], output="log_odds"
-    )
-    e = explainer("the quick brown fox jumps over lazy dogs")
-    assert "do not tell importances apart" in e.diagnosis
-    assert e.additive
-    assert e.to_pandas()["value"].isna().all()

@@ -31,7 +31,7 @@ def question(m=300):
 
 
 def oracle():
-    return Oracle({"good": 3.0, "bad": -4.0}, {"good": 1.0, "bad": 0.5}, background=(0.2, 0.0))
+    return Oracle({"good": 3.0, "bad": -4.0}, {"good": 1.0, "bad": 0.5}, bias=0.2)
 
 
 def engine(file=None, batch_size=256):

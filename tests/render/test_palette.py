@@ -7,6 +7,7 @@ import numpy as np
 
 import slalom
 from slalom.methods import OURS
+from slalom.methods.surrogate import PAPER
 from slalom.render.figures.theme import theme_of
 from slalom.render.page.parts import asset, style
 from slalom.render.palette import DARK, LIGHT, THEMES, contrast, is_ours, mix, strengths
@@ -65,9 +66,9 @@ def test_coloured_text_can_be_read(theme):
 
 def test_ours_are_those_of_the_registry_and_every_method_has_a_colour_of_its_own():
     names = list(slalom.list_methods())
-    assert [name for name in names if is_ours(name)] == [method.name for method in OURS]
+    assert [name for name in names if is_ours(name)] == [method.name for method in (*OURS, *PAPER)]
     for theme in (LIGHT, DARK):
-        assert [theme.method(method.name) for method in OURS] == list(theme.strong)
+        assert [theme.method(method.name) for method in (*OURS, *PAPER)] == list(theme.strong)
         for a, b in combinations([*names, "a plugin", "another plugin", "\ud83d"], 2):
             assert np.abs(np.subtract(theme.method(a), theme.method(b))).max() > 1 / 255, (a, b)
     assert np.allclose(LIGHT.method("a plugin"), (0.404986, 0.384, 0.576), atol=1e-5)  # whatever else is installed

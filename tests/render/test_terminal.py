@@ -14,7 +14,7 @@ from slalom.render.palette import DARK, LIGHT, contrast, hexadecimal, mix, wash
 from slalom.render.terminal import coloured, show
 from slalom.result import Fidelity, Flip, Quality
 from tests.cases import cases
-from tests.factories import explanation, in_order, random_explanation, three_classes, with_se, with_shifts
+from tests.factories import explanation, in_order, random_explanation, three_classes, with_parts, with_se
 
 WITH_SIGN = explanation("good bad so", [2.0, -1.0, 0.01])
 WITHOUT = replace(explanation("good bad so", [2.0, 1.0, 0.01]), method="attention", signed=False)
@@ -164,33 +164,45 @@ def test_removals_have_intervals_and_marks_where_they_are_known():
     assert wash(-0.5) not in shown
     assert shown.count("dotted") == 2  # the unit and the legend
     assert "bad: removal -1.000 ± 1.176 (not distinguishable from zero)" in shown
-    assert "'good': removal +2.000 ± 0.980\n" in repr(e)
+    assert "'good': removal +2.000 ± 0.980, value +2.000\n" in repr(e)
     certain = printed(with_se(e, removal=np.full(3, 1e-3)))
     assert "?" not in certain
     assert "dotted" not in notebook(WITH_SIGN)
 
 
-def test_a_number_that_is_not_determined_is_not_shown():
+def test_values_are_shown_and_importances_where_they_mean_something():
     e = in_order(["a", "b", "c"], [1.0, 4.0, 0.5], [1.0, 0.0, -1.0])
     e = with_se(e, value=np.array([0.1, 0.2, 50.0]), importance=np.array([0.1, 9.0, 0.1]))
     text = printed(e)
+    assert re.search(r"word +removal +value +importance", text)
     assert re.search(r"a .*\+1\.00 ± 0\.20 +\+1\.00 ± 0\.20", text)
-    assert re.search(r"b .*\+4\.00 ± 0\.39 +too uncertain to show", text)
-    assert re.search(r"c .*too uncertain to show +-1\.00 ± 0\.20", text)
-    assert "'c': removal" in repr(e)
-    assert "value too uncertain to show, importance -1.000 ± 0.196" in repr(e)
-    assert "value +4.000 ± 0.392, importance too uncertain to show" in notebook(e)
+    assert re.search(r"c .*\+0\.50 ± 98\.00 +-1\.00 ± 0\.20", text)
+    assert "value +0.500 ± 97.998, importance -1.000 ± 0.196" in repr(e)
+    adding = printed(in_order(["a", "b"], [1.0, 4.0], [1.0, -1.0], competition=0.0))
+    assert re.search(r"word +removal +value$", adding, re.MULTILINE)
+    assert "competition 0.00 (0: words add up, 1: they are averaged): they add up" in adding
 
 
-def test_a_column_without_any_determined_number_is_left_out():
-    e = in_order(["a", "b", "c"], [1.0, 4.0, 0.5], [1.0, 0.0, -1.0])
-    text = printed(with_se(e, value=np.full(3, 100.0), importance=np.full(3, 0.1)))
-    assert re.search(r"word +removal +importance +weight", text)
-    assert "; ± is a 95% interval; their values are too uncertain to show" in text
-    text = printed(with_se(e, value=np.full(3, 100.0), importance=np.full(3, 90.0)))
-    assert re.search(r"word +removal +weight", text)
-    assert "their values and importances are too uncertain to show" in text
-    assert "too uncertain to show" not in printed(e)
+def test_the_models_own_answers_have_no_interval():
+    e = with_se(in_order(["a", "b"], [1.0, 4.0], [1.0, -1.0]), removal=np.array([0.0, 0.2]))
+    text = printed(replace(e, measured={"removal": np.array([0.75, np.nan])}))
+    assert re.search(r"a +\+0\.750 ", text)
+    assert re.search(r"b +[+-]\d\.\d+ ± 0\.392", text)
+    assert "removals and values without ± are the model's own answers" in text
+    assert "own answers" not in printed(e)
+
+
+def test_the_first_line_says_what_would_change_the_decision():
+    chances = {"probabilities": np.array([0.1, 0.9]), "label": "yes"}
+    e = explanation("good bad so", [4.0, -1.0, 0.01], score=3.0, **chances)
+    assert printed(e).startswith("yes 90.0%. Without “good” it would be no (predicted: 73%).   log odds of yes: +3.00\n")
+    asked = replace(e, measured={"removal": np.array([5.0, np.nan, np.nan])})
+    assert printed(asked).startswith("yes 90.0%. Without “good” it would be no (asked: 88%).")
+    assert printed(explanation("a b", [0.1, 0.1], base=3.0, **chances)).startswith(
+        "yes 90.0%. No removal that slalom predicts changes that."
+    )
+    many = explanation(" ".join(f"w{i}" for i in range(9)), [0.5] * 9, base=-1.9, **chances)
+    assert "It takes the removal of 6 words to change that (predicted)." in printed(many)
 
 
 def test_effects_of_other_methods_are_not_called_removals():
@@ -235,14 +247,9 @@ def test_weak_effects_have_as_many_decimals_as_the_strongest_needs(effects, writ
 
 
 @cases("classes", [None, 3])
-def test_what_is_due_to_no_word_is_said(classes):
-    e = with_shifts(random_explanation(lengths=True, classes=classes))
-    ((length, place),) = re.findall(
-        r"^(-?[0-9.]+) of each removal is the text getting shorter; up to ([0-9.]+) because later words shift position$",
-        printed(e),
-        re.MULTILINE,
-    )
+def test_what_is_due_to_places_is_said(classes):
+    e = with_parts(random_explanation(classes=classes))
+    (place,) = re.findall(r"^a removal moves later words: up to ([0-9.]+) of it is due to that$", printed(e), re.MULTILINE)
     column = slice(None) if classes is None else e.column()
-    assert float(length) == pytest.approx(np.asarray(e.length_effect)[... if classes is None else column], abs=6e-4)
     assert float(place) == pytest.approx(np.abs(e.place_effects[:, column] if classes else e.place_effects).max(), abs=6e-4)
-    assert "getting shorter" not in printed(random_explanation())
+    assert "moves later words" not in printed(random_explanation())

@@ -9,6 +9,7 @@ import pytest
 import slalom
 from slalom.core import Additive
 from slalom.errors import InputError
+from slalom.models.callable import Function
 from slalom.result import Flip
 from slalom.result.flip import sentence
 from tests.cases import cases
@@ -40,8 +41,8 @@ def smallest(decide, n, whole):
 
 
 KINDS = [
-    {"background": True, "link": False},
-    {"background": True, "link": True},
+    {"link": False},
+    {"link": True},
     {"additive": True},
     {"classes": 3},
 ]
@@ -73,7 +74,7 @@ def test_the_smallest_set_of_few_units_is_found(kind):
 
 
 def test_a_set_of_a_long_text_needs_all_its_units():
-    e = random_explanation(60, classes=3, lengths=True, seed=1)
+    e = random_explanation(60, classes=3, seed=1)
     flip = e.flip()
     keep = np.isin(np.arange(60), flip.units, invert=True)
     assert e.predict(keep).argmax() != e.score.argmax()
@@ -233,7 +234,7 @@ def test_the_empty_text_is_asked_only_where_the_model_reads_it():
 
 
 @cases("method", ["eff", "fidel"])
-def test_all_units_may_be_needed_where_the_surrogate_has_no_background(method):
+def test_all_units_may_be_needed(method):
     made = explainer(lambda texts: [1.0 if text.strip() else -1.0 for text in texts], method=method)
     for text in ("one", "one two three"):
         e = made(text)
@@ -342,3 +343,35 @@ def test_a_flip_in_words_counts_what_it_names():
     assert Flip((1, 2), 0.5).to_dict() == {
         "units": [1, 2], "predicted": 0.5, "asked": None, "confirmed": False, "queries": 0, "label": None
     }  # fmt: skip
+
+
+# --- the first sentence
+
+
+def test_the_first_sentence_says_what_the_model_says():
+    text, options = "so x is here and there we go again my friend one two", {"unit": "word", "queries": 60}
+
+    def has(t):
+        return "x" in t.split()
+
+    def headline(model, target=None, **more):
+        return slalom.Explainer(model, **options, **more)(text, **({} if target is None else {"target": target})).headline
+
+    def three(texts):
+        return np.array([[3.0 * has(t), 1.0, 0.0] for t in texts])
+
+    def shares(texts):  # without x the model still says A
+        return np.array([[0.6, 0.3, 0.1] if has(t) else [0.40, 0.31, 0.29] for t in texts])
+
+    named = {"labels": list("ABC")}
+    assert headline(three, "all", output="logits", **named) == "A 84.4%. Without “x” it would be B (asked: 58%)."
+    assert headline(shares, "A", output="probabilities", **named) == "A 60.0%. Without “x” A would be at 40% (asked)."
+    assert headline(three, output="scores", **named) == "A."  # no probabilities: the score of A alone tells no decision
+    labels = Function(
+        lambda ts: np.array([[0.9, 0.2 if has(t) else 0.7] for t in ts]), "probabilities", ["toxic", "insult"], independent=True
+    )
+    assert headline(labels, "insult") == "toxic 90.0%. Without “x” insult would be at 70% (asked)."
+    two = {"output": "log_odds", "labels": ["no", "yes"]}
+    assert headline(lambda ts: [2.0 * has(t) - 0.5 for t in ts], **two) == "yes 81.8%. Without “x” it would be no (asked: 62%)."
+    assert headline(lambda ts: [9.0 + has(t) for t in ts], **two).endswith("No removal that slalom predicts changes that.")
+    assert headline(lambda ts: [9.0 + has(t) for t in ts], output="scores") == ""

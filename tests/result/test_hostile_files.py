@@ -27,7 +27,8 @@ def test_what_a_file_does_not_hold_takes_no_memory(tmp_path):
     damaged = [
         {"held_out": saved["held_out"] | {"units": 10**7}},
         {"held_out": {"units": 10**7, "keep": [], "scores": [], "near": 0}},
-        {"near": saved["near"] | {"power": 10**7}},
+        {"parts": [saved["parts"][0] | {"unit_of_atom": [10**7] * len(saved["units"])}]},
+        {"parts": [{"kind": "new"}]},
         {"sizes": [10**15] * len(saved["sizes"])},
         {"queries": 10**400},
         {"values": [[10**400] * 2] * len(saved["values"])},
@@ -41,13 +42,6 @@ def test_what_a_file_does_not_hold_takes_no_memory(tmp_path):
             slalom.load(tmp_path / "e.json")
         assert "\n" not in str(raised.value)
         assert len(str(raised.value)) < 500
-
-
-def test_a_link_too_steep_for_shapley_values_is_refused_before_they_take_minutes():
-    steep = slalom.Explanation.from_dict(json.loads(fitted().to_json()) | {"link": [0.0, 1e-9]})
-    assert steep.to_html()
-    with pytest.raises(InputError, match="link of larger reach"):
-        steep.shapley()
 
 
 def test_failures_of_a_wrong_kind_are_refused(tmp_path):

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 import slalom
-from slalom.core import Slalom
-from slalom.errors import InputError
 from slalom.result import Fidelity
 from slalom.result.fidelity import Quality
 from tests.cases import cases
-from tests.factories import explained, explanation, in_order, random_explanation, three_classes, with_se
+from tests.factories import explanation, random_explanation, three_classes, with_se
 
 
 def test_the_full_colour_is_that_of_the_strongest_effect_in_a_usual_text():
@@ -92,7 +90,7 @@ def test_all_classes_are_saturated_by_the_lead_of_the_first():
 def test_saturation_is_what_removals_predict(classes):
     found = set()
     for seed in range(40):
-        e = random_explanation(30, classes=classes, lengths=True, seed=seed)
+        e = random_explanation(30, classes=classes, seed=seed)
         whole, without = e.predict(np.ones(30)), e.predict(1 - np.eye(30))
         if classes is None:
             margins, margin, needed = without, whole, abs(e.score)
@@ -118,33 +116,6 @@ def test_labels_that_are_numbers_are_no_columns():
     shuffled = replace(e, labels=("2", "0", "1"))
     assert shuffled.full_effect(target="0") == e.full_effect(target="g")
     assert shuffled.full_effect() == e.full_effect()
-
-
-def test_a_value_is_determined_where_its_sign_is_or_it_is_known_within_the_spread():
-    # Weights 1/2, 1/4, 1/4; mean 1; the standard deviation is sqrt(0.5 * 1 + 0.25 * 9 + 0.25 * 1) = sqrt(3).
-    e = in_order(["a", "b", "c"], [0.0, 4.0, 0.0], np.log([2.0, 1.0, 1.0]))
-    half = 1.96
-    for se, expected in (
-        ([1.7, 2.0, 1.8], [True, True, False]),
-        ([1.7, 4.1, 100.0], [True, False, False]),
-        ([0.0, 0.0, 0.0], [True, True, True]),
-    ):
-        known = with_se(e, value=np.array(se) / half).determined()
-        assert known.tolist() == expected
-    assert with_se(e, value=None).determined() is None
-
-
-def test_the_background_is_part_of_the_spread():
-    surrogate = Slalom([0.0, 0.0], [0.0, 0.0], background=(6.0, 0.0))
-    e = explained(surrogate, "a b", [(0, 1), (2, 3)], errors={"value": np.array([2.8, 2.9]) / 1.96})
-    assert e.determined().tolist() == [True, False]  # the standard deviation of 0, 0, 6 is sqrt(8) = 2.83
-
-
-def test_an_importance_is_determined_within_the_range_of_all():
-    e = with_se(in_order(["a", "b"], [1.0, 2.0], [1.0, -1.0]), importance=np.array([1.99, 2.01]) / 1.96)
-    assert e.determined("importance").tolist() == [True, False]
-    with pytest.raises(InputError, match=r"determined takes 'value' or 'importance'; got 'removal'; certain\(\)"):
-        e.determined("removal")
 
 
 def test_a_long_review_is_saturated_and_a_sentence_is_not():

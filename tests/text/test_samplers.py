@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from slalom.errors import InputError
-from slalom.text import Deletions, Pairs, Scales, TwoScales, extended
+from slalom.text import Deletions, Mixed, Pairs, Scales, extended
 from tests.cases import cases
 
-SAMPLERS = [Pairs(), Deletions(), Deletions(most=5, repeats=True), Scales()]
+SAMPLERS = [Pairs(), Deletions(), Deletions(most=5, repeats=True), Scales(), Mixed()]
 SIZES = [1, 2, 3, 7, 40, 150]
 
 
@@ -148,21 +148,27 @@ def test_a_larger_plan_has_the_proportions_of_one_that_is_drawn_at_once(sampler)
     assert shares[0] == pytest.approx(shares[1], rel=0.01)
 
 
-@cases(("n", "budget", "alone"), [(17, 180, True), (32, 200, True), (33, 200, False), (60, 600, True), (200, 1000, False)])
+@cases(("n", "budget", "alone"), [(17, 180, True), (22, 200, True), (33, 200, False), (60, 600, True), (200, 1000, False)])
 def test_every_unit_is_removed_alone_where_that_leaves_room_for_other_deletions(n, budget, alone):
-    plan = TwoScales().draw(np.arange(n), budget, np.random.default_rng(0), empty=True)
+    plan = draw(Mixed(), n, budget)
     removed = (~plan.keep).sum(axis=1)
     assert ((~plan.keep[removed == 1]).any(axis=0).all()) == alone
-    assert len(np.unique(plan.keep, axis=0)) == len(plan.keep) <= budget
-    assert (removed[plan.weights == 0.0] >= 2).sum() >= 0.2 * (plan.weights == 0.0).sum()
+    assert ((removed >= 2) & (removed <= 10)).sum() >= 0.1 * budget
+    assert len(plan.keep) == budget
+    assert (plan.weights == 1.0).all()
 
 
-def test_deletions_of_few_units_may_have_a_weight_and_use_up_the_budget():
-    plain = TwoScales().draw(np.arange(8), 64, np.random.default_rng(0), empty=True)
-    weighted = TwoScales(near_weight=1.0).draw(np.arange(8), 64, np.random.default_rng(0), empty=True)
-    n = len(plain.keep)
-    assert n < 64
-    assert len(np.unique(weighted.keep, axis=0)) == len(weighted.keep) == 64
-    assert np.array_equal(weighted.keep[:n], plain.keep)
-    assert (weighted.weights > 0.0).all()
-    assert np.array_equal(weighted.weights[:n][plain.weights > 0.0], plain.weights[plain.weights > 0.0])
+def test_distinct_units_are_alone_in_a_row_for_a_quarter_of_the_budget():
+    types = np.array([0, 1, 0, 2, 1, *range(3, 40)])
+    keep = Mixed().draw(types, 300, np.random.default_rng(0), True).keep
+    alone = keep[keep.sum(axis=1) == 1].argmax(axis=1)
+    assert len(set(types[alone].tolist())) == 40  # one occurrence, at least, of each
+    few = draw(Mixed(), 200, 100).keep
+    assert (few.sum(axis=1) == 1).sum() >= 25
+    assert few[0].all()
+    assert (~few.any(axis=1)).sum() == 1
+
+
+def test_a_short_text_is_asked_completely():
+    assert len(draw(Mixed(), 7, 200).keep) == 2**7
+    assert len(draw(Mixed(), 7, 200, empty=False).keep) == 2**7 - 1

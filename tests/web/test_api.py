@@ -3,13 +3,13 @@
 import dataclasses
 import io
 import json
+import re
 
 import numpy as np
 import pytest
 
 import slalom
 from slalom import Explainer
-from slalom.core import Joint
 from slalom.render.page.content import content
 from slalom.result import Explanation
 from slalom.web.access import Limits
@@ -128,14 +128,13 @@ def test_parts_are_asked_and_predicted(client, e):
     assert answer.json["probabilities"][0] == pytest.approx(e.probabilities.tolist())
 
 
-def test_a_surrogate_without_a_background_predicts_nothing_of_an_empty_text(client):
+def test_of_an_empty_text_a_surrogate_without_a_bias_predicts_zero(client):
     subject = {"text": TEXT, "method": "eff", "queries": 50}
     answer = client.post("/api/ask", {**subject, "keep": [[0] * 11, [1] * 11]})
     assert answer.status == 200, answer.json
     assert answer.json["scores"] == [-0.25, 0.25]
     e = explainer()(TEXT, method="eff", queries=50)
-    assert answer.json["predicted"] == [None, pytest.approx(float(e.predict([1] * 11)))]
-    assert client.post("/api/ask", {**subject, "keep": [[0] * 11]}).json["predicted"] == [None]
+    assert answer.json["predicted"] == [0.0, pytest.approx(float(e.predict([1] * 11)))]
 
 
 def test_whole_texts_are_asked(client):
@@ -341,19 +340,14 @@ def test_a_text_of_too_many_units_is_refused_before_it_is_fitted():
         assert own.post("/api/explain", {"text": "good " * 21, "unit": "page"}).status == 400
 
 
-def test_a_text_whose_fit_takes_too_long_is_refused_and_a_long_one_is_announced():
-    many = " ".join(f"word{i}" for i in range(1000))  # fits of 1000, 500, 250, ... queries
-    with serving(seconds=18.0) as own:
+def test_a_text_whose_fit_takes_too_long_is_refused():
+    many = " ".join(f"word{i}" for i in range(1000))
+    with serving(seconds=5.0) as own:
         refused = own.post("/api/explain", {"text": many, "unit": "word"}, {"Accept": "text/event-stream"}).events
         assert refused[0][0] == "queued"
-        assert refused[1] == (
-            "expected",
-            {"units": 1000, "seconds": round(sum(Joint().seconds(1000, 1000 // 2**k) for k in range(5)))},
-        )
-        assert refused[2][1]["status"] == 400
-        assert (
-            "1,000 words would take about 24 s, and requests end after 18 s; choose unit 'sentence'" in refused[2][1]["error"]
-        )
+        assert refused[-1][1]["status"] == 400
+        said = r"1,000 words would take about \d+ s, and requests end after 5 s; choose unit 'sentence'"
+        assert re.search(said, refused[-1][1]["error"])
         events = own.stream({"text": many, "unit": "word", "method": "ridge", "queries": 50})
         assert events[1][0] == "progress", "a fit that is quick is not announced"
         assert events[-1][0] == "done"

@@ -282,7 +282,7 @@ def quick(slow):
 def test_long_texts_are_announced_and_can_be_stopped(live):
     live.open("#model=slow&text=" + "%20".join(f"word{i}" if i % 10 else f"word{i}!" for i in range(1000)))
     live.until("return !document.querySelector('#my-proposal').hidden")
-    assert "1,100 words: the computation alone takes about 25 s." in live.text("#my-proposal")
+    assert "1,100 words: the computation alone takes about 15 s." in live.text("#my-proposal")
     live.one("#my-halt").click()
     live.state("stopped")
     assert live.text("#my-status").startswith("Stopped")
@@ -307,12 +307,12 @@ def test_texts_that_take_minutes_are_explained_by_sentences_unless_words_are_cho
 
     live.open("#model=slow&text=hello!")
     live.state("done")
-    write(2000)
+    write(4000)
     asked("sentence")
-    assert live.js("return slalom.panes[0].content.units.length") == 101
+    assert live.js("return slalom.panes[0].content.units.length") == 201
     assert live.js("return slalom.panes[0].ui.unit.value") == "sentence"
     assert re.fullmatch(
-        r"By words the computation alone would take about \d+ (s|minutes) \(2,\d+ words\)\. This is by sentences\."
+        r"By words the computation alone would take about \d+ (s|minutes) \(4,\d+ words\)\. This is by sentences\."
         r"\s+Explain by words\s+Linear by words: quicker",
         live.text("#my-shortened"),
     )

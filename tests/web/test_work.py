@@ -10,8 +10,8 @@ from itertools import groupby
 
 import pytest
 
-from slalom.core import Joint
 from slalom.interrupt import Interrupted
+from slalom.methods import joint
 from tests.waiting import DEADLINE, until
 from tests.web.serving import TEXT, answers, rounds, serving
 
@@ -90,13 +90,13 @@ def test_hanging_up_cancels_the_work():
 
 def test_hanging_up_ends_a_fit(monkeypatch):
     """It takes no step more, and its worker is free."""
-    begun, noticed, ends, solve = threading.Event(), threading.Event(), [], Joint.solve
+    begun, noticed, ends, solve = threading.Event(), threading.Event(), [], joint.fitted
 
-    def held(self, problem):
+    def held(*parts, **options):
         begun.set()
         assert noticed.wait(DEADLINE)
         try:
-            found = solve(self, problem)
+            found = solve(*parts, **options)
         except Interrupted:
             ends.append("interrupted")
             raise
@@ -107,7 +107,7 @@ def test_hanging_up_ends_a_fit(monkeypatch):
         queue, connection = client.server.models[0].queue, client.connection()
         body = json.dumps({"text": 60 * f"{TEXT} ", "unit": "word", "queries": 700})
         with monkeypatch.context() as patch:
-            patch.setattr(Joint, "solve", held)
+            patch.setattr(joint, "fitted", held)
             connection.request("POST", "/api/explain", body, {"Content-Type": "application/json"})
             assert begun.wait(DEADLINE)
             connection.close()
@@ -135,9 +135,9 @@ def test_hanging_up_while_nothing_is_sent_frees_the_place():
 
 def test_a_long_text_does_not_hold_up_a_short_one():
     """One thread works for all; a short text that comes later is asked about long before a long one is through."""
-    model = Paced(0.0005, hold=100)
+    model = Paced(0.001, hold=100)
     with serving(model, workers=1) as client, ThreadPoolExecutor(2) as pool:
-        long = pool.submit(client.post, "/api/explain", {"text": LONG, "queries": 1500})
+        long = pool.submit(client.post, "/api/explain", {"text": LONG, "queries": 1000})
         model.wait()
         short = pool.submit(client.post, "/api/explain", {"text": TEXT, "queries": 50})
         until(lambda: len(client.server.models[0].queue) == 2)
@@ -194,15 +194,15 @@ def test_a_long_method_does_not_hold_up_a_short_question_and_ends_with_its_visit
 
 def test_long_fits_leave_a_worker_for_others(monkeypatch):
     """A fast model answers at once, so that jobs are new when their long fits begin; four workers would all be taken."""
-    begun, ready, solve = [], threading.Event(), Joint.solve
+    begun, ready, solve = [], threading.Event(), joint.fitted
 
-    def held(self, problem):
-        begun.append(problem)
+    def held(*parts, **options):
+        begun.append(parts)
         assert ready.wait(DEADLINE)
-        return solve(self, problem)
+        return solve(*parts, **options)
 
-    monkeypatch.setattr(Joint, "solve", held)
-    monkeypatch.setattr(Joint, "seconds", lambda *_: 30.0)
+    monkeypatch.setattr(joint, "fitted", held)
+    monkeypatch.setattr(joint.JointMethod, "seconds", lambda *_: 30.0)
     with serving() as client, ThreadPoolExecutor(6) as pool:
         text = 12 * f"{TEXT} "  # long enough for an estimate
         long = [pool.submit(client.post, "/api/explain", {"text": text, "queries": 60, "seed": i}) for i in range(6)]

@@ -93,7 +93,7 @@ class Budget:
     tolerance: float | None = None
     """With auto: wanted ± of the ten strongest units."""
     max_queries: int | None = None
-    """Limit of all queries (default of auto: 5000)."""
+    """Limit of all queries (default of auto: 5000; 1500 for joint and local)."""
 
 
 @Parameter(name="*", group=BUDGET)

@@ -69,10 +69,6 @@ class Additive(Surrogate):
         for name, part in parts.items():
             object.__setattr__(self, name, part)
 
-    @property
-    def empty_score(self) -> float | Floats:
-        return self.base
-
     def predict(self, counts: Counts) -> Floats:
         return np.asarray(self.base + count_matrix(counts, self.n_units) @ self.effects)
 
@@ -89,6 +85,9 @@ class Additive(Surrogate):
     def removal(self, counts: ArrayLike | None = None) -> Floats:
         return (count_vector(counts, self.n_units) * self.effects.T).T
 
+    def alone(self) -> Floats:
+        return self.effects
+
     def _semivalue(self, measure: Measure, counts: ArrayLike | None) -> Floats:
         return self.removal(counts)
 
@@ -102,21 +101,12 @@ class Additive(Surrogate):
         return Additive(self.effects[units], self.base)
 
     @classmethod
-    def constant(cls, n_units: int, level: float | Floats, empty: bool) -> "Additive":
+    def constant(cls, n_units: int, level: float | Floats) -> "Additive":
         return Additive(np.zeros((n_units, *np.shape(level))), level)
 
     def to_dict(self) -> dict[str, Any]:
-        zeros = [0.0] * self.n_units
-        return {
-            "kind": self.kind,
-            "values": self.effects.tolist(),
-            "importances": zeros,
-            "background": None,
-            "link": None,
-            "gamma": 0.0,
-            "base": plain(self.base),
-        }
+        return {"kind": self.kind, "effects": self.effects.tolist(), "base": plain(self.base)}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Additive":
-        return Additive(saved["values"], saved["base"])
+        return Additive(saved["effects"], saved["base"])

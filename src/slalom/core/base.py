@@ -4,7 +4,7 @@ Each kind (`Slalom`, `Additive`, ...) is one file with one final class derived f
 `kinds`. Scores are shaped as the values: (n_units,), or (n_units, n_classes) with several classes, and then values and F sum to
 zero over the classes.
 
-Standard errors belong to a fit (`Fit.values_se`), not to the function: a surrogate that was recovered or merged has none.
+Standard errors belong to a fit, not to the function: a surrogate that was recovered or merged has none.
 """
 
 from abc import ABC, abstractmethod
@@ -15,69 +15,77 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
-from slalom.core.checks import Counts, Floats, freeze
+from slalom.core.checks import Counts, Floats, count_vector, freeze
 from slalom.core.measures import Beta, Measure
 from slalom.errors import InputError
 
-
-class Background(NamedTuple):
-    """What every query contains besides the units ([CLS], [SEP], a prompt).
-
-    Attributes:
-        value: v_0, a number or one per class.
-        importance: s_0.
-    """
-
-    value: float | Floats
-    importance: float
+_ROWS = 512  # that are predicted together
 
 
 class Link(NamedTuple):
-    """The saturating link m + a tanh((S - m) / a).
+    """The saturating link m + a tanh((z - m) / a).
 
     Attributes:
-        middle: m, a number or one per class.
-        reach: a > 0, a number or one per class.
+        middle: m.
+        reach: a > 0.
     """
 
-    middle: float | Floats
-    reach: float | Floats
+    middle: float
+    reach: float
 
     def __call__(self, evidence: Floats) -> Floats:
-        """Return the log odds of the evidence S."""
-        return np.asarray(self.middle + self.reach * np.tanh(self._inner(evidence)))
+        """Return the score of z = bias + evidence."""
+        return np.asarray(self.middle + self.reach * np.tanh((evidence - self.middle) / self.reach))
 
     def slope(self, evidence: Floats) -> Floats:
-        """Return the derivative of the link at the evidence S.
-
-        Args:
-            evidence: S, (m,) or (m, n_classes).
-        """
-        return np.asarray(1.0 - np.tanh(self._inner(evidence)) ** 2)
-
-    def _inner(self, evidence: Floats) -> Floats:
-        with np.errstate(over="ignore"):  # tanh of infinity is 1
-            return np.asarray((evidence - self.middle) / self.reach)
+        """Return the derivative of the link at z."""
+        return np.asarray(1.0 - np.tanh((evidence - self.middle) / self.reach) ** 2)
 
 
-def weighted_average(
-    counts: Floats, values: Floats, importances: Floats, background: tuple[Any, Any] | None
-) -> tuple[Floats, Floats]:
-    """Return S, the softmax-weighted average of values, and the sum of weights relative to the largest: (..., m) each.
+class Part(ABC):
+    """What is added to the formula of a surrogate: a function of the counts c, with the same few methods for each kind.
 
-    The formula of SLALOM, for one surrogate or a batch of parameters.
-
-    Args:
-        counts: (m, n).
-        values: v (..., n), for example of several classes or draws.
-        importances: s (n,), or (..., n) where they differ within the batch.
-        background: v_0 (...) and s_0, a number or (...).
+    Attributes:
+        kind: Name of the kind in saved files.
+        n_units: Number of units.
     """
-    value, s0 = (np.zeros(values.shape[:-1]), np.full(importances.shape[:-1], -np.inf)) if background is None else background
-    top = np.maximum(importances.max(axis=-1), s0)
-    weights, rest = np.exp(importances - top[..., None]), np.exp(s0 - top)
-    total = weights @ counts.T + rest[..., None]
-    return np.asarray(((weights * values) @ counts.T + (rest * value)[..., None]) / total), total
+
+    kind: ClassVar[str]
+    n_units: int
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        freeze(self)
+
+    @property
+    @abstractmethod
+    def class_shape(self) -> tuple[int, ...]:
+        """() for one score, (n_classes,) for several."""
+
+    @abstractmethod
+    def __call__(self, counts: Floats) -> Floats:
+        """Return what is added to the scores of counts (m, n_units): (m,) or (m, n_classes)."""
+
+    @abstractmethod
+    def gradient(self, c: Floats) -> Floats:
+        """Return the derivatives by the counts at an input (n_units,), from the side of fewer units."""
+
+    @abstractmethod
+    def semivalue(self, measure: Measure, c: Floats) -> Floats:
+        """Return the semivalues at an input (n_units,), exactly."""
+
+    @abstractmethod
+    def merged(self, groups: NDArray[np.intp]) -> Self:
+        """Return the part for groups (n_units,) of units that are present together."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return its numbers as lists and numbers."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, saved: Mapping[str, Any], n_units: int) -> Self:
+        """Return the part of a dictionary made by `to_dict`."""
 
 
 class Surrogate(ABC):
@@ -87,15 +95,11 @@ class Surrogate(ABC):
         kind: Name of the kind in saved files.
         values: What each unit contributes, (n_units,) or (n_units, n_classes).
         importances: How much attention each unit takes, as logarithms (n_units,); zeros where a kind has none.
-        background: What every input contains besides the units; None where there is nothing.
-        link: The saturating link; None where there is none.
     """
 
     kind: ClassVar[str]
     values: Floats
     importances: Floats
-    background: Background | None = None
-    link: Link | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -103,7 +107,7 @@ class Surrogate(ABC):
 
     @property
     def n_units(self) -> int:
-        """Number of units, the background not counted."""
+        """Number of units."""
         return len(self.values)
 
     @property
@@ -114,12 +118,13 @@ class Surrogate(ABC):
     @property
     @abstractmethod
     def additive(self) -> bool:
-        """Whether units act (nearly) independently, so that value and importance are not determined separately."""
+        """Whether units act (nearly) independently, so that importances mean nothing."""
 
     @property
-    @abstractmethod
     def empty_score(self) -> float | Floats:
         """F of the input without any unit, where Shapley values start; a number or one per class (n_classes,)."""
+        score = self.predict(np.zeros((1, self.n_units)))[0]
+        return float(score) if np.ndim(score) == 0 else np.asarray(score)
 
     @abstractmethod
     def predict(self, counts: Counts) -> Floats:
@@ -180,13 +185,27 @@ class Surrogate(ABC):
             InputError: F has no value at the input.
         """
 
-    @abstractmethod
     def removal(self, counts: ArrayLike | None = None) -> Floats:
         """Return F(c) - F(c without unit i); 0 for units that are not present.
 
         Args:
             counts: The input (n_units,). Default: every unit once.
+
+        Example:
+            >>> from slalom.core import Slalom
+            >>> model = Slalom(values=[2.0, -1.0], importances=[0.0, 0.0])
+            >>> model.removal().tolist(), model.removal(counts=[3, 0]).tolist()
+            ([1.5, -1.5], [2.0, 0.0])
         """
+        c = count_vector(counts, self.n_units)
+        return self.predict(c[None]) - self._each(c - np.diag(c))
+
+    def alone(self) -> Floats:
+        """Return F of each unit alone, once, less F of the empty input: (n_units,) or (n_units, n_classes)."""
+        return self._each(np.eye(self.n_units)) - self.empty_score
+
+    def _each(self, rows: Floats) -> Floats:
+        return np.concatenate([self.predict(rows[k : k + _ROWS]) for k in range(0, len(rows), _ROWS)])
 
     def semivalue(self, measure: Measure, counts: ArrayLike | None = None) -> Floats:
         """Return int dmu(q) E[F(C + i) - F(C)], where each other unit is in C with probability q.
@@ -237,13 +256,12 @@ class Surrogate(ABC):
 
     @classmethod
     @abstractmethod
-    def constant(cls, n_units: int, level: float | Floats, empty: bool) -> Self:
-        """Return the surrogate with one score for every input; for the empty one too where `empty`.
+    def constant(cls, n_units: int, level: float | Floats) -> Self:
+        """Return the surrogate with one score for every input.
 
         Args:
             n_units: Number of units.
             level: The score, a number or one per class (n_classes,).
-            empty: Whether the empty input must have a value.
         """
 
     @abstractmethod

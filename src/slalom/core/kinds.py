@@ -6,10 +6,9 @@ from typing import Any
 from slalom.core.additive import Additive
 from slalom.core.base import Surrogate
 from slalom.core.slalom import Slalom
-from slalom.core.two_scale import TwoScale
 from slalom.errors import InputError
 
-KINDS: dict[str, type[Surrogate]] = {cls.kind: cls for cls in (Slalom, Additive, TwoScale)}
+KINDS: dict[str, type[Surrogate]] = {cls.kind: cls for cls in (Slalom, Additive)}
 
 
 def from_dict(saved: Mapping[str, Any]) -> Surrogate:

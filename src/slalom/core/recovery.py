@@ -4,7 +4,7 @@
     s(t) - s(r) = log(g / (1 - g)) = log (G([t, r]) - v(r)) / (v(t) - G([t, r]))
 
 n queries of single units give the values; n - 1 queries of pairs (t, r) give the importances relative to a
-reference r with v(r) != v(t); sum s = gamma fixes the rest. The last form loses no digits for g near 0 or 1.
+reference r with v(r) != v(t); sum s = 0 fixes the rest. The last form loses no digits for g near 0 or 1.
 
 The choice of references makes ties harmless: theta is the unit with the most outlying value, theta' the one farthest from it. A
 unit is paired with theta, or with theta' where its value lies within a quarter of the spread of the values of that of theta. So
@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core.checks import Floats, real_array, whole_number
+from slalom.core.checks import Floats, whole_number
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError, ModelError
 
@@ -65,13 +65,12 @@ class Recovery:
     diagnosis: str = ""
 
 
-def recover(query: Query, n_units: int, gamma: float = 0.0, tolerance: float = 1e-12) -> Recovery:
+def recover(query: Query, n_units: int, tolerance: float = 1e-12) -> Recovery:
     """Recover values and importances with n + (n - 1) queries, in two calls of `query`.
 
     Args:
         query: Takes a list of index tuples, (i,) or (i, j) with i < j, and returns an array of as many log odds.
         n_units: Number of units.
-        gamma: Sum of the importances.
         tolerance: Precision of the answers relative to the largest value: 1e-12 suits double, 1e-5 single precision. Values
             that differ by less count as constant, and then no pairs are queried.
 
@@ -92,13 +91,13 @@ def recover(query: Query, n_units: int, gamma: float = 0.0, tolerance: float = 1
         >>> recovery.model.importances.round(12).tolist()
         [0.3, 0.7, -1.0]
     """
-    n, total = whole_number("n_units", n_units, 1), float(real_array("gamma", gamma, (0,)))
+    n = whole_number("n_units", n_units, 1)
     if not 0 <= tolerance < _NEAR:
         raise InputError(f"tolerance must lie in [0, {_NEAR}); got {tolerance!r}")
     values = _ask(query, [(i,) for i in range(n)])
     noise = tolerance * float(np.abs(values).max())
     if np.ptp(values) <= noise:
-        return _result(Slalom(values, np.zeros(n), gamma=total), n, np.full(n, "constant"), np.full(n, 0.5))
+        return _result(Slalom(values, np.zeros(n)), n, np.full(n, "constant"), np.full(n, 0.5))
     theta, far, partner = _references(values)
     below, above = _sides(query, values, theta, partner)
     narrow = np.minimum(below, above)
@@ -106,7 +105,7 @@ def recover(query: Query, n_units: int, gamma: float = 0.0, tolerance: float = 1
     floor = max(noise, np.finfo(float).eps * float(np.abs(values).max()), np.finfo(float).tiny)
     relative = np.log(np.maximum(below, floor) / np.maximum(above, floor))
     importances = _relative_to_theta(relative, below < 0, status, far, partner == far)
-    return _result(Slalom(values, importances, gamma=total), 2 * n - 1, status, below / (below + above))
+    return _result(Slalom(values, importances), 2 * n - 1, status, below / (below + above))
 
 
 def _ask(query: Query, rows: list[tuple[int, ...]]) -> Floats:

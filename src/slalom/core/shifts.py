@@ -4,8 +4,7 @@
 
 A transformer with positions reads a word at another place when something before it is removed, and scores it differently: not
 because of what was removed, but because of how much. A knot is a place in the text, and h_g(r) is what it does to the score
-that r atoms before it are missing; h_g(0) = 0, and h_g(r) = 0 beyond the last r of the table. `Lengths` is the same for the
-end of the text, known for every length.
+that r atoms before it are missing; h_g(0) = 0, and h_g(r) = 0 beyond the last r of the table.
 
 Semivalues are exact: h_g depends on the atoms missing before the knot alone, so the sets of other units are counted by how many
 units and how many atoms they remove.
@@ -15,12 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb
-from typing import Any, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core.checks import Floats, centred, freeze, read_only, real_array, whole_array
+from slalom.core.base import Part
+from slalom.core.checks import Floats, centred, read_only, real_array, whole_array
 from slalom.core.measures import Measure
 from slalom.errors import InputError
 
@@ -29,7 +29,7 @@ Index = NDArray[np.int64]
 
 @final
 @dataclass(frozen=True, eq=False)
-class Shifts:
+class Shifts(Part):
     """Offsets of the score by the number of atoms that are missing before knots of the text.
 
     Args:
@@ -48,6 +48,8 @@ class Shifts:
         >>> shifts(np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])).tolist()
         [0.0, 1.0, 0.5]
     """
+
+    kind: ClassVar[str] = "shifts"
 
     n_units: int
     units: Index
@@ -69,9 +71,9 @@ class Shifts:
         for name, part in (("units", u), ("knots", k), ("sizes", s), ("offsets", h)):
             object.__setattr__(self, name, read_only(part))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        freeze(self)
+    @property
+    def class_shape(self) -> tuple[int, ...]:
+        return self.offsets.shape[2:]
 
     @cached_property
     def _before(self) -> Floats:
@@ -100,40 +102,23 @@ class Shifts:
         return np.asarray(table[knot, low] + (step.T * part.T).T)
 
     def __call__(self, counts: Floats) -> Floats:
-        """Return the offsets of counts (m, n_units): (m,) or (m, n_classes)."""
         return np.asarray(self._looked_up((1.0 - counts) @ self._before.T).sum(axis=1))
 
     def gradient(self, c: Floats) -> Floats:
-        """Return the derivatives by the counts at an input (n_units,), from the side of fewer atoms.
-
-        Args:
-            c: The input.
-        """
         missing = self._before @ (1.0 - c)
         steps = self._looked_up(np.floor(missing) + 1.0) - self._looked_up(np.floor(missing))
         return np.asarray(-np.tensordot(self._before.T, steps, axes=1))
 
     def removal(self, c: Floats) -> Floats:
-        """Return the decrease without each unit, of an input (n_units,).
-
-        Args:
-            c: The input.
-        """
         missing = self._before @ (1.0 - c)
         without = self._looked_up(missing + (self._before * c).T)
         return np.asarray((self._looked_up(missing) - without).sum(axis=1))
 
     def semivalue(self, measure: Measure, c: Floats) -> Floats:
-        """Return the semivalues at an input (n_units,).
-
-        Args:
-            measure: Probabilities that the other units are present.
-            c: The input, of whole numbers.
-        """
         result = np.zeros((self.n_units, *self.offsets.shape[2:]))
         for knot in self._knots(c):
             q, mass = measure.rule(knot.n)
-            chances = np.array([(mass * q ** (knot.n - 1 - k) * (1.0 - q) ** k).sum() for k in range(knot.reach + 1)])
+            chances = np.array([(mass * q ** max(knot.n - 1 - k, 0) * (1.0 - q) ** k).sum() for k in range(knot.reach + 1)])
             for size in knot.number:
                 weight = chances @ knot.others(size)
                 result[knot.units[knot.sizes == size]] += weight @ (knot.score(0) - knot.score(size))
@@ -153,38 +138,17 @@ class Shifts:
         return knots
 
     def merged(self, groups: Index) -> Self:
-        """Return the shifts of groups of units that are present together.
-
-        Args:
-            groups: Group of each unit (n_units,).
-        """
         n = int(groups.max()) + 1
         places, entry = np.unique(groups[self.units] * len(self.offsets) + self.knots, return_inverse=True)
         sizes = np.bincount(entry, self.sizes, minlength=len(places)).astype(np.int64)
         units, knots = np.divmod(places, len(self.offsets))
         return type(self)(n, units, knots, sizes, self.offsets)
 
-    def repeated(self, units: Index) -> Self:
-        """Return shifts with the entries of these units.
-
-        Args:
-            units: Index of a unit for each new one.
-        """
-        new, entries = np.nonzero(self.units == units[:, None])
-        return type(self)(len(units), new, self.knots[entries], self.sizes[entries], self.offsets)
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the entries and the offsets as plain lists."""
         return {name: getattr(self, name).tolist() for name in ("units", "knots", "sizes", "offsets")}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any], n_units: int) -> Self:
-        """Read what `to_dict` has made.
-
-        Args:
-            saved: The lists.
-            n_units: Number of units.
-        """
         return cls(n_units, saved["units"], saved["knots"], saved["sizes"], saved["offsets"])
 
 

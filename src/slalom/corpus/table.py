@@ -20,7 +20,17 @@ _METADATA = b"slalom"
 _STATISTICS = ("number", "id", "status", "label", "target", "score", "n_units")  # columns that readers select rows by
 _LEVEL = 9  # of zstd: explaining a text takes a thousand times as long
 _GROUP = 2000  # texts
-_SAME = ("target", "probabilities", "units", "sizes", "queries", "tokens", "seconds", "remarks")  # names in an Explanation
+_SAME = (
+    "target",
+    "competition",
+    "probabilities",
+    "units",
+    "sizes",
+    "queries",
+    "tokens",
+    "seconds",
+    "remarks",
+)  # names in an Explanation
 
 
 class SourceRow(NamedTuple):
@@ -50,7 +60,7 @@ def schema(keep: Sequence[str] = ()) -> Any:
         ("target", pa.string()), ("score", pa.float64()),
         ("n_units", pa.int32()), ("units", strings), ("starts", integers), ("ends", integers), ("sizes", integers),
         *((column, floats) for score in SCORES.values() if score.listed for column in (score.name, f"{score.name}_se")),
-        ("background_value", pa.float64()), ("background_importance", pa.float64()),
+        ("competition", pa.float64()),
         ("unit_words", integers), ("words", strings), ("word_effects", floats),
         *((phrase_column(length), floats) for length in range(2, LONGEST + 1)),
         ("near_r2", pa.float64()), ("near_mse", pa.float64()), ("far_r2", pa.float64()), ("far_mse", pa.float64()),
@@ -80,9 +90,6 @@ def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full:
     for where, quality in (("near", e.fidelity.near), ("far", e.fidelity.far)):
         if quality is not None:
             row |= {f"{where}_r2": quality.r2, f"{where}_mse": quality.mse}
-    if e.background is not None:
-        value = float(np.asarray(e.background.value))
-        row |= {"background_value": value, "background_importance": float(e.background.importance)}
     return row
 
 
@@ -128,11 +135,7 @@ def _removed_together(e: Explanation, runs: Any) -> Any:
     for some in np.array_split(several, len(several) * n // _CELLS + 1):
         first, end = runs[some].T[..., None]
         keep = (unit < first) | (unit >= end)
-        is_left = keep.any(axis=1)
-        without = np.full(len(some), float(np.asarray(e.surrogate.empty_score)))
-        if is_left.any():
-            without[is_left] = e.predict(keep[is_left])
-        effects[some] = whole - without
+        effects[some] = whole - e.predict(keep)
     return effects
 
 

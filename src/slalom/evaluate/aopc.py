@@ -7,9 +7,9 @@ p is the probability of the class that the model predicts for the whole text. Th
 ERASER (DeYoung et al., 2020: 1, 5, 10, 20 and 50%, rounded up), or every `step`-th number from `step` to below n. The ERASER
 paper also counts k = 0, which would scale the deletion by 5/6; here the mean is over the stated k only.
 
-Units are ranked by their scores for the predicted class, highest first (removal; Shapley values for the two-scale surrogate of
-`joint`, as up to half of the text goes at once); importances and methods without signs by magnitude. Units with equal scores
-keep the order of the text.
+Units are ranked by their scores for the predicted class, highest first (removal; Shapley values for the surrogate of `joint`
+and its parts, as up to half of the text goes at once); importances and methods without signs by magnitude. Units with equal
+scores keep the order of the text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,7 +62,7 @@ def perturbation(
     Args:
         explanations: Explanations of any texts by any methods.
         explainer: An Explainer of the model that was explained.
-        score: Name of a score, as `Explanation.scores` takes it. Default: "shapley" for a two-scale surrogate (`joint`), whose
+        score: Name of a score, as `Explanation.scores` takes it. Default: "shapley" for a surrogate with parts (`joint`), whose
             removal tells of one unit at a time, else "removal".
         fractions: Fractions of the units to remove or keep. A fraction of 1 queries the empty text, which not every model
             can answer.

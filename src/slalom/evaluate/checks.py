@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from slalom.core import TwoScale
+from slalom.core import Slalom
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError
 from slalom.result import Explanation
@@ -37,11 +37,11 @@ def unsigned(explanation: Explanation, score: str) -> bool:
 
 
 def ranking_score(explanation: Explanation) -> str:
-    """Return the score that ranks the units of an explanation: "shapley" for a two-scale surrogate, else "removal".
+    """Return the score that ranks the units of an explanation: "shapley" for a surrogate with parts, else "removal".
 
-    The removal of a two-scale surrogate (`joint`) is about one unit at a time, next to the text.
+    The removal of such a surrogate (`joint`) is about one unit at a time, next to the text.
     """
-    return "shapley" if isinstance(explanation.surrogate, TwoScale) else "removal"
+    return "shapley" if isinstance(explanation.surrogate, Slalom) and explanation.surrogate.parts else "removal"
 
 
 def magnitude(explanation: Explanation, score: str = "removal") -> Floats:

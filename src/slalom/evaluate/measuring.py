@@ -162,6 +162,6 @@ def _total(one: Estimate, other: Estimate) -> Estimate:
     """Return what two estimates cost together."""
     cost = None if one.cost is None or other.cost is None else one.cost + other.cost
     sums = {
-        name: getattr(one, name) + getattr(other, name) for name in ("queries", "tokens", "output_tokens", "cached", "pairs")
+        name: getattr(one, name) + getattr(other, name) for name in ("queries", "tokens", "output_tokens", "cached", "further")
     }
     return one._replace(**sums, cost=cost, at_least=one.at_least or other.at_least)

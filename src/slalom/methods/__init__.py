@@ -5,9 +5,10 @@
 
 from slalom.methods.base import BlackBoxMethod, Method, MethodContext, MethodResult, WhiteBoxMethod
 from slalom.methods.black_box import KernelShap, LeaveOneOut, Lime, PartitionShap
+from slalom.methods.joint import OURS, JointMethod
 from slalom.methods.reference import NaiveBayes, Random
 from slalom.methods.registry import MethodTable, list_methods, method
-from slalom.methods.surrogate import OURS, SurrogateMethod
+from slalom.methods.surrogate import SurrogateMethod
 from slalom.methods.white_box.attention import AttentionMean, AttentionRollout
 from slalom.methods.white_box.attnlrp import AttnLRP
 from slalom.methods.white_box.gradients import Gradient, InputXGradient, IntegratedGradients
@@ -21,6 +22,7 @@ __all__ = [
     "Gradient",
     "InputXGradient",
     "IntegratedGradients",
+    "JointMethod",
     "KernelShap",
     "LeaveOneOut",
     "Lime",

@@ -10,18 +10,19 @@ it goes. A `WhiteBoxMethod` looks inside the model. The last two return one effe
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from slalom.core import Additive, Lengths, Surrogate
+from slalom.core import Additive, Observed, Surrogate
 from slalom.core.checks import Floats, real_array
 from slalom.errors import InputError, SlalomError, one_line
-from slalom.models import Model, Observed, Reading
+from slalom.models import Model, Reading
 from slalom.text import QueryPlan, Units
 
 
@@ -85,41 +86,17 @@ class MethodResult(NamedTuple):
 
     Attributes:
         surrogate: Surrogate of the n units.
-        lengths: Effect of the input length, added to the surrogate; None: no effect.
         r2: R2 of the fit. None: computed on the rows that the method has queried beyond its plan, or else on the plan.
         diagnosis: What is wrong, in one sentence; empty where nothing is.
-        values_se: Standard errors of the surrogate's values, of the same shape; None: unknown.
-        importances_se: Standard errors of its importances, of the same shape; None: unknown.
-        removal_se, linear_se, gradient_se, shapley_se: Standard errors of these scores; None: unknown.
+        errors: Standard errors by the names of scores, as far as they are known: (n,) or (n, n_classes).
+        measured: The model's own answers by the names of scores, NaN where it was not asked.
     """
 
     surrogate: Surrogate
-    lengths: Lengths | None = None
     r2: float | None = None
     diagnosis: str = ""
-    values_se: Floats | None = None
-    importances_se: Floats | None = None
-    removal_se: Floats | None = None
-    linear_se: Floats | None = None
-    gradient_se: Floats | None = None
-    shapley_se: Floats | None = None
-
-    @property
-    def errors(self) -> dict[str, Floats]:
-        """The standard errors that are known, by the names of the scores."""
-        names = {"value": self.values_se, "importance": self.importances_se, "removal": self.removal_se}
-        names |= {"linear": self.linear_se, "gradient": self.gradient_se, "shapley": self.shapley_se}
-        return {name: errors for name, errors in names.items() if errors is not None}
-
-    def predict(self, keep: NDArray[np.bool_], units: Units) -> Floats:
-        """Return the predicted scores of rows (m, n), the effect of the length included."""
-        predicted = self.surrogate(keep.astype(np.float64))
-        return predicted if self.lengths is None else predicted + self.lengths(units.lengths(keep))
-
-    def removal(self, units: Units) -> Floats:
-        """Return the decrease of the predicted score of the whole text without each unit, (n,) or (n, n_classes)."""
-        changes = self.surrogate.removal()
-        return changes if self.lengths is None else changes + self.lengths.removal(units.sizes)
+    errors: Mapping[str, Floats] = MappingProxyType({})
+    measured: Mapping[str, Floats] = MappingProxyType({})
 
 
 class Method(ABC):
@@ -134,7 +111,9 @@ class Method(ABC):
         check: Largest default number of held-out queries.
         signed: Whether the sign of its scores means for or against the target.
         takes_budget: Whether the query budget matters.
-        plans_all: Whether all its queries are in its plan, so that they can be counted in advance; else it may ask more.
+        most: Largest budget by default where it grows in rounds.
+        plans_all: Whether its queries are in its plan, but for `further` ones, so that they can be counted in advance; else it
+            may ask more.
     """
 
     name: str
@@ -145,6 +124,7 @@ class Method(ABC):
     check: int = 100
     signed: bool = True
     takes_budget: ClassVar[bool] = True
+    most: ClassVar[int] = 5000
     plans_all: ClassVar[bool] = False
 
     @property
@@ -162,6 +142,10 @@ class Method(ABC):
     def seconds(self, n: int, rows: int) -> float:
         """Return about how long the computation for n parameters takes on one core, without queries; 0: too short to matter."""
         return 0.0
+
+    def further(self, n: int, budget: int) -> int:
+        """Return how many rows at most a method whose queries can be counted in advance asks after its plan; default: none."""
+        return 0
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         """Return the queries to send in advance; default: the whole text.

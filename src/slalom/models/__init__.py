@@ -7,9 +7,10 @@ on first use.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from slalom.core import Observed
 from slalom.errors import require
 from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
-from slalom.models.base import InputGroup, Model, Observed, Reading, Report
+from slalom.models.base import InputGroup, Model, Reading, Report
 from slalom.models.callable import Function, StringReading
 from slalom.models.costs import Estimate, Prices, Usage, prices_of
 from slalom.models.engine import Engine

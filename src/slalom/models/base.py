@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.core import Observed
 from slalom.core.checks import Floats
 from slalom.errors import ModelError
 from slalom.models.costs import Usage, about_tokens
@@ -69,43 +70,6 @@ class Reading(ABC):
 
         Every row is in at least one group; the answer to a row that is in several (a text read in windows) is their mean.
         """
-
-
-class Observed(NamedTuple):
-    """Scores as a model gave them, and how well they are known.
-
-    Attributes:
-        scores: The scores (m,), or (m, n_classes) of all classes.
-        variance: Variance of each score (m,): the noise of a model that answers differently each time. None: exact.
-        lower, upper: Bounds of scores that are known only to lie between them, infinite where there is none; equal to the
-            score where it is known. Of the shape of the scores; with scores of all classes they may be (m,), and then say
-            only which rows are known: those with equal bounds. None: all are known.
-        hits, draws: Where scores are the log odds of a label among samples: in how many (m,) it came, of how many (m,).
-            Scores and variances are then the beginning; a fit by the likelihood of the counts uses these. None: no samples.
-    """
-
-    scores: Floats
-    variance: Floats | None = None
-    lower: Floats | None = None
-    upper: Floats | None = None
-    hits: Floats | None = None
-    draws: Floats | None = None
-
-    @property
-    def exact(self) -> bool:
-        """Whether all scores are known without noise."""
-        return self.variance is None and self.lower is None and self.upper is None
-
-    @property
-    def known(self) -> NDArray[np.bool_]:
-        """Which scores (m,) are known, if with noise: those whose bounds are equal."""
-        if self.lower is None or self.upper is None:
-            return np.ones(len(self.scores), dtype=bool)
-        return np.asarray(~(self.lower < self.upper).reshape(len(self.scores), -1).any(axis=1))
-
-    def rows(self, chosen: "slice | NDArray[Any]") -> "Observed":
-        """Return some of the scores, and how well they are known."""
-        return Observed(*(None if part is None else part[chosen] for part in self))  # type: ignore[arg-type]
 
 
 class Report(NamedTuple):

@@ -15,9 +15,10 @@ from typing import Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.core import Observed
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError
-from slalom.models.base import Model, Observed
+from slalom.models.base import Model
 from slalom.models.costs import Usage, about_tokens
 from slalom.models.head import Decision, Head
 from slalom.models.sources import Prompt, SourceReading, Sources, SourceTemplate

@@ -86,7 +86,7 @@ class Estimate(NamedTuple):
         cached: Inputs that are in the cache already, which cost nothing.
         about: Whether tokens are counted as a quarter of the characters.
         at_least: Whether more may follow: rounds of queries="auto", or what a method asks as it goes.
-        pairs: Most queries that may follow to check pairs of units, where the fit finds some; tokens and cost are without them.
+        further: Most queries that may follow, about the strongest units and pairs of units; tokens and cost are without them.
 
     Example:
         >>> print(Estimate(200, 12_000, 200, 0.00192, 20, True, False))
@@ -100,7 +100,7 @@ class Estimate(NamedTuple):
     cached: int = 0
     about: bool = False
     at_least: bool = False
-    pairs: int = 0
+    further: int = 0
 
     def __str__(self) -> str:
         least, about = "at least " if self.at_least else "", "about " if self.about else ""
@@ -108,8 +108,8 @@ class Estimate(NamedTuple):
         written = f" to read and {self.output_tokens:,} to write" if self.output_tokens else ""
         cost = "" if self.cost is None else f": {money(self.cost)}"
         queries, tokens = plural(self.queries, "query"), plural(self.tokens, "token")
-        pairs = f", and at most {self.pairs:,} to check pairs" if self.pairs else ""
-        return f"{least}{self.queries:,} {queries}{cached}{pairs}, {about}{self.tokens:,} {tokens}{written}{cost}"
+        further = f", and at most {self.further:,} that depend on the answers" if self.further else ""
+        return f"{least}{self.queries:,} {queries}{cached}{further}, {about}{self.tokens:,} {tokens}{written}{cost}"
 
 
 @final

@@ -54,7 +54,7 @@ def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
         return answered
 
     context = MethodContext(
-        model, task.reading, task.units, task.plan, scores[:m], scores[m], target, task.budget,
+        model, task.reading, task.units, task.plan, scores[:m], scores[m], target, _budget(engine, run, options),
         int(options.seed), ask, options.pairs, observed.rows(slice(m)),
     )  # fmt: skip
     with named_failures(options.method):
@@ -68,7 +68,7 @@ def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
     if not tests.all():
         near = int(tests[m + 1 : m + 1 + task.near].sum())
         task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
-    predicted = result.predict(task.keep, task.units)
+    predicted = result.surrogate(task.keep.astype(float))
     return Explanation(
         text=task.reading.text,
         units=task.units.names,
@@ -87,8 +87,8 @@ def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
         tokens=sum(run.lengths.values()),
         seconds=run.spend(run.clock() - began),
         errors=_errors(result, task, observed),
+        measured=result.measured,
         spread=_spread(task, predicted, observed) if options.method.signed else None,
-        lengths=result.lengths,
         label=run.decided.label,
         probabilities=run.decided.probabilities,
         scale=model.head.scale,
@@ -102,6 +102,16 @@ def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
         notes=(*task.reading.notes, *report.notes),
         versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
     )
+
+
+def _budget(engine: Engine, run: TextRun, options: Options) -> int:
+    """Return how many rows a method may ask, those of its plan included; costs and limits that are almost used up end it."""
+    task = run.task
+    if not options.method.plans_all:
+        return task.budget
+    if engine.spending.max_cost is not None:
+        return task.whole
+    return task.budget if options.limit is None else min(task.budget, task.whole + max(options.limit - len(task.keep), 0))
 
 
 def check_pairs(engine: Engine, run: TextRun, options: Options) -> None:
@@ -134,26 +144,23 @@ def check_pairs(engine: Engine, run: TextRun, options: Options) -> None:
 
 
 def _errors(result: MethodResult, task: Task, observed: Observed) -> dict[str, Floats]:
-    errors = result.errors
+    """Return the standard errors of a result; those of predicted removals are at least what rounding makes of scores."""
+    errors = dict(result.errors)
     if task.whole < min(len(task.units), _LEAST_ROWS):
         return {}
     if "removal" in errors:
         rounding = _ROUNDING * float(np.abs(observed.scores[observed.known]).max(initial=0.0))
-        errors["removal"] = np.maximum(errors["removal"], rounding)
+        errors["removal"] = np.where(errors["removal"] > 0.0, np.maximum(errors["removal"], rounding), 0.0)
     return errors
 
 
 def _fit_r2(context: MethodContext, result: MethodResult, queried: Mapping[bytes, Any]) -> float:
-    """Return R2 on the rows that the method has asked by itself, or on the plan where there are none.
-
-    Rows of the plan without a weight were fitted, too, to what the others leave.
-    """
+    """Return R2 on the rows that the method has asked by itself, or on the plan where there are none."""
     plan, units = context.plan, context.units
     if not queried:
-        weights = np.where(plan.weights > 0, plan.weights, 1.0)
-        return explained_share(result.predict(plan.keep, units), context.scores, weights)
+        return explained_share(result.surrogate(plan.keep.astype(float)), context.scores, plan.weights)
     rows = np.frombuffer(b"".join(queried), dtype=bool).reshape(-1, len(units))
-    return explained_share(result.predict(rows, units), np.array(list(queried.values())), np.ones(len(rows)))
+    return explained_share(result.surrogate(rows.astype(float)), np.array(list(queried.values())), np.ones(len(rows)))
 
 
 def _fidelity(task: Task, predicted: Floats, observed: Observed) -> Fidelity:

@@ -56,7 +56,7 @@ class Options:
         if self.check is not None:
             whole_number("check", self.check, 0)
         whole_number("seed", self.seed, 0)
-        Goal(self.tolerance, self.max_queries)
+        _ = self._goal
         if self.tolerance is not None and self.queries not in (None, AUTO):
             raise InputError(f"tolerance is a goal of queries='auto'; got queries={self.queries!r}", "tolerance", "queries")
         if self.auto and self.tolerance is None and self.check is not None and self.check < _LEAST_CHECK:
@@ -73,7 +73,11 @@ class Options:
     @property
     def goal(self) -> Goal | None:
         """When a growing budget is large enough; None for a fixed one, and for methods that take none."""
-        return Goal(self.tolerance, self.max_queries) if self.auto and self.method.takes_budget else None
+        return self._goal if self.auto and self.method.takes_budget else None
+
+    @property
+    def _goal(self) -> Goal:
+        return Goal(self.tolerance, self.method.most if self.max_queries is None else self.max_queries)
 
     def budget(self, n: int) -> int:
         """Return the budget of n units, that of the first round where it grows."""

@@ -50,8 +50,8 @@ class Pipeline:
 
     def estimate(self, texts: Sequence[Any], options: Options) -> Estimate:
         """Return what `run` would ask: all queries of a fixed budget, those of the first round where it grows."""
-        checks = dict[str, int]()
-        asks_pairs = options.checks_pairs and self.engine.spending.max_cost is None
+        checks, further = dict[str, int](), dict[str, int]()
+        limited = self.engine.spending.max_cost is not None
 
         def queries() -> Iterator[Queries]:
             for number, text in enumerate(texts):
@@ -61,12 +61,15 @@ class Pipeline:
                     if options.errors == "raise":
                         raise
                     continue
-                if asks_pairs:
-                    checks[task.reading.text] = most_checks(task.distinct, len(task.units), task.budget)
+                n = len(task.units)
+                if not limited:
+                    further[task.reading.text] = min(options.method.further(n, task.budget), task.budget - task.whole)
+                if options.checks_pairs and not limited:
+                    checks[task.reading.text] = most_checks(task.distinct, n, task.budget)
                 yield task.queries(task.keep)
 
         more = options.goal is not None or not options.method.plans_all
-        return self.engine.estimate(queries())._replace(at_least=more, pairs=sum(checks.values()))
+        return self.engine.estimate(queries())._replace(at_least=more, further=sum(further.values()) + sum(checks.values()))
 
     def read(
         self, text: str, unit: str | UnitFunction, long: str, cells: NDArray[np.int64] | None = None
@@ -196,11 +199,18 @@ class Pipeline:
         taken = set(query_keys(task.keep, task.units.names))
 
         def is_new(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-            return np.array([key not in taken for key in query_keys(rows, task.units.names)], dtype=bool)
+            fresh = {row.tobytes() for row in run.unasked(rows)}  # the method may have asked others by itself
+            keys = query_keys(rows, task.units.names)
+            return np.array(
+                [key not in taken and row.tobytes() in fresh for key, row in zip(keys, rows, strict=True)], dtype=bool
+            )
 
         with named_failures(options.method), one_blas_thread():
             more = extended(
-                task.plan, lambda number: options.method.plan(task.units, number, rng, task.reading.empty), budget, is_new
+                task.plan,
+                lambda number: options.method.plan(task.units, number, rng, task.reading.empty),
+                budget - options.method.further(len(task.units), budget),
+                is_new,
             )
         return task.extended(more)._replace(budget=budget)
 

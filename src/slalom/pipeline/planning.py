@@ -61,14 +61,14 @@ class Task(NamedTuple):
         return len(self.keep) - self.whole - 1
 
     def first(self, rows: NDArray[np.int64], tests: int) -> "Task":
-        """Return the task with some rows of its plan, and its first held-out rows."""
+        """Return the task with some rows of its plan, after which nothing is asked, and its first held-out rows."""
         keep, weights = self.plan.keep[rows], self.plan.weights[rows]
         whole, everything = keep.all(axis=1), self.plan.keep.all(axis=1)
         total = float(self.plan.weights[~everything].sum())
         if total > 0.0 and weights[~whole].any():
             weights = np.where(whole, np.maximum(weights * weights[~whole].sum() / total, 1.0 * (weights > 0)), weights)
         part = self._replace(keep=self.keep[: self.whole + 1 + tests], near=min(self.near, tests))
-        return part.extended(QueryPlan(keep, weights))
+        return part.extended(QueryPlan(keep, weights))._replace(budget=len(keep))
 
     def extended(self, plan: QueryPlan) -> "Task":
         """Return the task with a larger plan; the whole text and the held-out rows stay."""

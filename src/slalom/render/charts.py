@@ -15,18 +15,16 @@ from slalom.result.scale import opposite
 from slalom.result.wording import score_name
 
 TIMES = "\N{MULTIPLICATION SIGN}"
-_MOST = 0.5  # of the attention of the units: what the limits must hold to be followed
 _NEAR = 0.75  # of the range: zero is on an axis if it is no further away
 
 Row = tuple[str, int | str | None]  # a method and its budget, which may be "auto"
 
 
 class ScatterFrame(NamedTuple):
-    """What the picture of value (x) and importance (y) shows; units outside are at the edge."""
+    """What the picture of value (x) and importance (y) shows."""
 
-    x: tuple[float, float]  # lowest and highest number that must be inside, without margins
+    x: tuple[float, float]  # lowest and highest number, without margins
     y: tuple[float, float]
-    pale: NDArray[np.bool_]  # units whose value or importance the queries do not determine (n,)
 
 
 @final
@@ -50,12 +48,6 @@ class View:
     def score(self) -> float:
         """The model's own score of the text."""
         return float(self.pick(self.explanation.score))
-
-    @property
-    def background(self) -> tuple[float, float] | None:
-        """Value and importance of the background."""
-        background = self.explanation.background
-        return None if background is None else (float(self.pick(background[0])), background[1])
 
     def scores(self, name: str) -> Floats:
         return self.explanation.scores(name, self.label)
@@ -105,23 +97,11 @@ class View:
         half = self.half_width(name)
         if half is None or not SCORES[name].signed:
             return np.zeros(len(self.explanation), dtype=bool)
-        return np.asarray(np.abs(self.scores(name)) <= half)
+        return np.asarray((half > 0.0) & (np.abs(self.scores(name)) <= half))
 
     def frame(self) -> ScatterFrame:
-        """Return the limits of the scatter, so that values that nobody knows do not decide them.
-
-        Values ask for room by their `known_part`. Where these limits hold less than half of the units' attention, all values
-        are inside. All importances are.
-        """
-        e, values = self.explanation, self.scores("value")
-        low, high = x = _range(known_part(values, self.half_width("value")), 1.0)
-        if e.weights[(low <= values) & (values <= high)].sum() < _MOST * e.weights.sum():
-            x = _range(values, 1.0)
-        pale = np.zeros(len(e), dtype=bool)
-        for name in ("value", "importance"):
-            known = e.determined(name, self.label)
-            pale |= False if known is None else ~known
-        return ScatterFrame(x, _range(e.importances, 0.5), pale)
+        """Return the limits of the scatter: all points are inside."""
+        return ScatterFrame(_range(self.scores("value"), 1.0), _range(self.explanation.importances, 0.5))
 
     def names(self, chosen: list[tuple[int, int]]) -> list[str]:
         """Return the names of units, with the number of the occurrence where there are several, or how many share the score."""
@@ -155,18 +135,6 @@ class View:
         units = e.unit if len(e) == 1 else f"{e.unit}s"
         named = self.target if e.prediction is None and len(e.labels) == 1 else f"{score_name(e)} of “{self.target}”"
         return f"{named} {signed(self.score)}, {len(e)} {units}"
-
-
-def known_part(numbers: Floats, half: Floats | None) -> Floats:
-    """Return how much of each number is known: x min(1, |x| / h), all of it where the interval x +- h does not contain zero.
-
-    >>> known_part(np.array([8.0, -20.0, 3.0]), np.array([1.0, 40.0, np.inf])).tolist()
-    [8.0, -10.0, 0.0]
-    """
-    if half is None:
-        return numbers
-    share = np.divide(np.abs(numbers), half, out=np.ones_like(numbers), where=~(half <= np.abs(numbers)))
-    return np.asarray(numbers * np.nan_to_num(share))
 
 
 def _range(numbers: Floats, flat: float) -> tuple[float, float]:

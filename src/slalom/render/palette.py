@@ -19,13 +19,14 @@ from zlib import crc32
 import numpy as np
 
 from slalom.core.checks import Floats
+from slalom.methods.joint import OURS
 from slalom.methods.registry import BUILT_IN
-from slalom.methods.surrogate import OURS
+from slalom.methods.surrogate import PAPER
 
 Colour: TypeAlias = tuple[float, float, float]  # red, green, blue, 0 to 1
 
 _READABLE = 5.0  # contrast of coloured text; 4.5 on paper and a little more for tinted rows
-_OUR_NAMES = tuple(method.name for method in OURS)
+_OUR_NAMES = tuple(method.name for method in (*OURS, *PAPER))
 _OTHER_NAMES = tuple(method.name for method in BUILT_IN if method.name not in _OUR_NAMES)
 _GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 are far apart
 

@@ -16,7 +16,7 @@ from slalom.result.flip import sentence
 from slalom.result.plain import duration, occurrence
 from slalom.result.remarks import no_single_unit
 from slalom.result.scale import leading_score
-from slalom.result.wording import all_asked, fidelity_text, queries_text, score_of
+from slalom.result.wording import all_asked, competition_text, fidelity_text, prediction_text, queries_text, score_of
 from slalom.text import printable
 
 _Ramp = tuple[str, ...]  # styles from weak to strong
@@ -36,8 +36,8 @@ _FOR, _AGAINST, _NEUTRAL = map(_hue, ("positive", "negative", "neutral"))
 _SIXTEEN = (_ramp("cyan", "blue"), _ramp("yellow", "red"), _ramp("magenta", "magenta"))  # for terminals of sixteen colours
 _BAR = 12  # characters of the longest bar
 _GAP = 3  # between columns
+_SLIGHT = 0.01  # of the strongest removal: what places do is not worth a line below it
 _LEAST = 0.08  # of the full strength: weaker effects stay as they are
-_UNKNOWN = "too uncertain to show"
 _REMOVALS = ("leave-one-out",)  # methods of others whose effects are removals
 _REMOVED = "strike"  # the units of a flip, whatever their colour
 
@@ -53,9 +53,10 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     about = e.target if column is None else e.labels[column]
     named = score_of(e, about)
     head = Text()
-    if e.prediction is not None:
-        label, share = e.prediction
-        head.append(label, style="bold").append("   " if share is None else f" {share:.1%}   ")
+    if flip is None and e.headline:
+        head.append(e.headline, style="bold").append("   ")
+    elif e.prediction is not None:
+        head.append(prediction_text(e), style="bold").append("   ")
     head.append(f"{named}: {float(np.atleast_1d(e.score)[e.leading]):+.2f}", style="dim")
     text = coloured(e, e.scores("removal"), screen.color_system == "standard")
     remarks = [Text(no_single_unit(e), "bold")] if e.saturated else []
@@ -78,12 +79,13 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
 
 
 def _together(e: Explanation) -> str:
-    column = e.column()
-    pairs = (
-        f"{' + '.join(_short(e.units[i], 20) for i in units)} {effect if column is None else effect[column]:+.2f}"  # type: ignore[index]
-        for units, effect, _ in e.pairs
-    )
-    return f"together, beyond their single removals (the model's own answers): {', '.join(pairs)}"
+    """Return the pairs of units that act together, in one line."""
+    column, parts = e.column(), list[str]()
+    for units, effect, _ in e.pairs:
+        alone = float(e.scores("removal")[list(units)].sum())
+        both = alone - float(effect if column is None else effect[column])  # type: ignore[index,arg-type]
+        parts.append(f"{' + '.join(_short(e.units[i], 20) for i in units)} {both:+.2f} (one by one {alone:+.2f})")
+    return f"removed together (asked): {', '.join(parts)}"
 
 
 def _answer(e: Explanation) -> list[Text]:
@@ -119,19 +121,16 @@ class _Listed(NamedTuple):
     drawn: Table
     rows: int
     shown: list[str]  # titles of the columns
-    undetermined: list[str]  # parameters without a column, as the queries determine them for no unit
     marked: bool  # whether units that are not distinguishable from zero have a mark
 
 
 def _table(e: Explanation, top: int, width: int) -> _Listed:
     """Return the strongest units, in as many columns as there is room for; what orders them comes first, with its bars.
 
-    Value and importance are left out where they are not determined separately.
+    Importances are left out where values add up: they mean nothing then.
     """
     by = leading_score(e)
     chosen = np.argsort(-np.abs(e.scores(by)), kind="stable")[:top]
-    known = {} if e.additive else {name: e.determined(name) for name in ("value", "importance")}
-    undetermined = [name for name, which in known.items() if which is not None and not which[chosen].any()]
     unit = "token" if e.unit == "type" else e.unit
     names = [_short(e.units[i], max(width // 3, 12)) + occurrence(e.units, i) for i in chosen]
 
@@ -140,8 +139,10 @@ def _table(e: Explanation, top: int, width: int) -> _Listed:
         if by == "shapley":
             cells.insert(0, ("Shapley", _effects(e, "shapley", chosen, intervals)))
         cells.insert(1, ("", _bars(e, by, chosen)))
-        cells += [(name, _parameter(e, name, which, chosen)) for name, which in known.items() if name not in undetermined]
-        return cells + ([] if e.additive else [("weight", [Text(f"{e.weights[i]:.1%}") for i in chosen])])
+        if _is_foreign(e):
+            return cells
+        cells.append(("value", _parameter(e, "value", chosen)))
+        return cells + ([] if e.additive else [("importance", _parameter(e, "importance", chosen))])
 
     room = width - max(len(unit), *map(len, names))
     cells = columns(intervals=True)
@@ -159,7 +160,7 @@ def _table(e: Explanation, top: int, width: int) -> _Listed:
     for row, name in enumerate(names):
         table.add_row(Text(name), *(column[row] for _, column in cells[: len(shown)]))
     marked = any(_uncertain(e, name)[chosen].any() for name in {by, "removal"})
-    return _Listed(table, len(chosen), shown, undetermined, marked)
+    return _Listed(table, len(chosen), shown, marked)
 
 
 def _bars(e: Explanation, by: str, chosen: NDArray[np.int64]) -> list[Text]:
@@ -179,18 +180,17 @@ def _effects(e: Explanation, name: str, chosen: NDArray[np.int64], intervals: bo
     for i in chosen:
         cell = _signed(effect[i], longest)
         cell = cell if e.signed else cell.removeprefix("+")
-        if intervals and errors is not None and np.isfinite(errors[i]):
+        if intervals and errors is not None and 0.0 < errors[i] < np.inf:
             cell += f" ± {_signed(NORMAL_95 * errors[i], longest).removeprefix('+')}"
         cells.append(Text(cell + (" ?" if doubtful[i] else "  " if marks else ""), "dim" if doubtful[i] else ""))
     return cells
 
 
-def _parameter(e: Explanation, name: str, known: NDArray[np.bool_] | None, chosen: NDArray[np.int64]) -> list[Text]:
-    scores, errors, cells = e.scores(name), e.standard_errors(name), []
-    for i in chosen:
-        within = "" if errors is None or not np.isfinite(errors[i]) else f" ± {NORMAL_95 * errors[i]:.2f}"
-        cells.append(Text(f"{scores[i]:+.2f}{within}") if known is None or known[i] else Text(_UNKNOWN, "dim"))
-    return cells
+def _parameter(e: Explanation, name: str, chosen: NDArray[np.int64]) -> list[Text]:
+    """Return the cells of values or importances."""
+    scores, errors = e.scores(name), e.standard_errors(name)
+    within = ["" if errors is None or not 0.0 < errors[i] < np.inf else f" ± {NORMAL_95 * errors[i]:.2f}" for i in chosen]
+    return [Text(f"{scores[i]:+.2f}{width}") for i, width in zip(chosen, within, strict=True)]
 
 
 def _title(e: Explanation) -> str:
@@ -206,9 +206,9 @@ def _is_foreign(e: Explanation) -> bool:
 
 
 def _uncertain(e: Explanation, name: str) -> NDArray[np.bool_]:
-    """Return which units have a score that is not distinguishable from zero; none where the method has no standard errors."""
-    certain = e.certain(name=name)
-    return np.zeros(len(e), dtype=bool) if certain is None else ~certain
+    """Return which units have a predicted score that is not distinguishable from zero; none without standard errors."""
+    certain, errors = e.certain(name=name), e.standard_errors(name)
+    return np.zeros(len(e), dtype=bool) if certain is None or errors is None else ~certain & (errors > 0.0)
 
 
 def _legend(e: Explanation, table: _Listed, named: str, about: str) -> list[str]:
@@ -221,26 +221,25 @@ def _legend(e: Explanation, table: _Listed, named: str, about: str) -> list[str]
     rest = f"the {table.rows} strongest of {len(e)}; " if len(e) > table.rows else ""
     if not e.signed:
         return [f"{rest}{e.method}: how much it counts, neither for nor against {about}"]
-    listed = {"removal", *(["shapley"] if e.saturated else []), *([] if e.additive else ["value", "importance"])}
+    listed = {"removal", "value", *(["shapley"] if e.saturated else []), *([] if e.additive else ["importance"])}
     rest += f"{meaning('shapley')}; " if e.saturated else ""
     rest += meaning("removal") if _title(e) == "removal" else f"effect: what it adds to the {named}, by {e.method}"
     rest += "" if listed.isdisjoint(e.errors) else "; ± is a 95% interval"
+    rest += "; removals and values without ± are the model's own answers" if e.measured and e.errors else ""
     rest += "; ? is not distinguishable from zero" if table.marked else ""
-    rest += f"; their {'s and '.join(table.undetermined)}s are {_UNKNOWN}" if table.undetermined else ""
-    columns = "; ".join(f"{name}: {SCORES[name].meaning}" for name in ("value", "importance", "weight") if name in table.shown)
-    return [line for line in (rest, _included(e), columns) if line]
+    columns = "; ".join(f"{name}: {SCORES[name].meaning}" for name in ("value", "importance") if name in table.shown)
+    return [line for line in (rest, columns, competition_text(e), _included(e)) if line]
 
 
 def _included(e: Explanation) -> str:
-    """Return the line that says what of a removal is due to no word: to the length, to places."""
-    column, parts, strongest = e.column(), list[str](), float(np.abs(e.scores("removal")).max())
-    if e.length_effect is not None:
-        slope = float(e.length_effect if column is None else np.asarray(e.length_effect)[column])
-        parts.append(f"{_signed(slope, strongest).removeprefix('+')} of each removal is the text getting shorter")
-    if e.place_effects is not None:
-        most = float(np.abs(e.place_effects if column is None else e.place_effects[:, column]).max())
-        parts.append(f"up to {_signed(most, strongest)[1:]} because later words shift position")
-    return "; ".join(parts)
+    """Return the line that says what of a removal is due to later words shifting; empty where nothing is."""
+    if e.place_effects is None:
+        return ""
+    column, strongest = e.column(), float(np.abs(e.scores("removal")).max())
+    most = float(np.abs(e.place_effects if column is None else e.place_effects[:, column]).max())
+    if most < _SLIGHT * strongest:
+        return ""
+    return f"a removal moves later words: up to {_signed(most, strongest)[1:]} of it is due to that"
 
 
 def _signed(number: float, beside: float) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from slalom.core import Lengths, TwoScale
 from slalom.core.checks import Floats, plain, real_array, whole_array, whole_number
 from slalom.core.kinds import from_dict as surrogate_from_dict
 from slalom.errors import InputError, one_line
@@ -30,7 +29,6 @@ FORMAT = "slalom explanation"
 VERSION = 2
 _LARGEST = 1e150  # number in a file: its square must fit into a float
 _LARGEST_LOG = 1e9  # logarithm of a weight: beyond it differences are rounded away
-_SHARES = 1.0 + 1e-6  # of all units
 _UNUSABLE = "a saved explanation lacks a part or has one of a wrong kind"
 
 
@@ -135,14 +133,26 @@ def _spans_fit(spans: Any, parts: Mapping[str, Any]) -> bool:
     return bool((spans[:, 0] <= spans[:, 1]).all() and spans.max() <= len(parts["text"]))
 
 
+def _write_measured(measured: Mapping[str, Floats]) -> dict[str, Any]:
+    """Return numbers with None for units that were not asked."""
+    return {name: [None if np.isnan(part).any() else plain(part) for part in parts] for name, parts in measured.items()}
+
+
+def _read_measured(saved: Sequence[Any]) -> Floats:
+    shape = next((np.shape(part) for part in saved if part is not None), ())
+    return real_array("it", [np.zeros(shape) if part is None else part for part in saved], (1, 2)) + np.where(
+        [part is None for part in saved], np.nan, 0.0
+    ).reshape(-1, *(1 for _ in shape))
+
+
 def _errors_fit(errors: Mapping[str, Floats], parts: Mapping[str, Any]) -> bool:
     shape = parts["surrogate"].values.shape
     return all(name in SCORES and part.shape in {shape, shape[:1]} for name, part in errors.items())
 
 
-def _lengths_fit(lengths: Lengths, parts: Mapping[str, Any]) -> bool:
-    (n, *classes), sizes = np.shape(lengths.offsets) or (0,), parts["sizes"]
-    return bool((*classes,) == parts["surrogate"].values.shape[1:] and max(2, sizes.max() + 1) <= n <= sizes.sum() + 1)
+def _measured_fits(measured: Mapping[str, Floats], parts: Mapping[str, Any]) -> bool:
+    shape = parts["surrogate"].values.shape
+    return all(name in ("removal", "value") and part.shape == shape for name, part in measured.items())
 
 
 def _held_out_fits(held_out: HeldOut, parts: Mapping[str, Any]) -> bool:
@@ -192,9 +202,9 @@ FIELDS = (
     Row("text"),
     Row("units", list, _texts, ("units",)),
     Row("spans", read=lambda part: whole_array("it", part, 2), shape=("units", "ends"), fits=_spans_fit),
-    Row("lengths", lambda lengths: lengths.offsets.tolist(), lambda part: Lengths(_array(part)), fits=_lengths_fit),
     Row("sizes", read=lambda part: whole_array("it", part), shape=("units",), fits=lambda sizes, _: sizes.sum() <= 2**31),
     Row("errors", lambda errors: {name: plain(part) for name, part in errors.items()}, _mapping(_errors), fits=_errors_fit),
+    Row("measured", _write_measured, _mapping(_read_measured), fits=_measured_fits),
     Row("pairs", lambda pairs: [pair._asdict() for pair in pairs], _read_pairs, fits=_pairs_fit),
     Row("pair_queries", read=_whole),
     Row("spread", _plain_record, _record(Spread, removed=_array, errors=_errors), fits=_spread_fits),
@@ -247,10 +257,8 @@ def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, 
         _check_numbers(saved)
     with _named("surrogate"):
         surrogate = surrogate_from_dict(saved)
-        if not np.abs([*surrogate.importances, (surrogate.background or (0.0, 0.0))[1]]).max() < _LARGEST_LOG:
+        if not np.abs(surrogate.importances).max() < _LARGEST_LOG:
             raise ValueError(f"importances must be below {_LARGEST_LOG:g}")
-        if isinstance(surrogate, TwoScale) and not surrogate.near.shares.sum() <= _SHARES:
-            raise ValueError("the shares of the units must sum to 1")
     sizes = {"units": (surrogate.n_units,), "classes": surrogate.values.shape[1:], "ends": (2,)}
     parts: dict[str, Any] = {"surrogate": surrogate}
     for row in FIELDS:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
 from slalom.core.checks import Floats, real_array, whole_number
 from slalom.errors import InputError, count, plural
-from slalom.result.plain import number
-from slalom.result.scale import exclusive, lead
+from slalom.result.plain import number, occurrence
+from slalom.result.scale import exclusive, lead, opposite
 from slalom.result.scale import threshold as usual_threshold
-from slalom.result.wording import one_unit, score_of
+from slalom.result.wording import one_unit, prediction_text, score_of
 
 if TYPE_CHECKING:
     from slalom.result.explanation import Explanation
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _ROUNDS = 10  # rankings of the units; two or three are usual
 _CELLS = 4_000_000  # entries of presence matrices that are predicted at once
 _NAMED = 12  # units that a sentence names
+_FEW = 3  # units that the first sentence names
 _LONGEST = 40  # characters of a name in it
 
 Masks: TypeAlias = NDArray[np.bool_]
@@ -246,6 +248,60 @@ class _Search:
                 end = start
             step //= 2
         return units
+
+
+def headline(e: "Explanation") -> str:
+    """Return what the model decides, and what would change that, as the first sentences; empty where it decides nothing."""
+    if e.prediction is None:
+        return ""
+    said = f"{prediction_text(e)}."
+    if not e.signed:
+        return said
+    if e.surrogate.values.ndim == 2 or opposite(e, e.target) is not None:
+        return f"{said} {_change(e)}"
+    # The score of one of several classes, or of one independent label, does not tell the decision: its probability is said.
+    return f"{said} {_fall(e)}" if e.scale == "log odds" else said
+
+
+def _fall(e: "Explanation") -> str:
+    (i,) = e.strongest(1)
+    share, known = float(expit(float(e.score) - e.removal[i])), "asked" if _asked(e)[i] else "predicted"
+    return f"Without {_named(e, i)} {e.target} would be at {share:.0%} ({known})."
+
+
+def _change(e: "Explanation") -> str:
+    """Return what changes the decision: the removal of one unit by the model's own answers, else what is predicted."""
+    rule, asked = Rule(e, None), np.flatnonzero(_asked(e))
+    scores = e.score - e.removal[asked]
+    if len(asked) and (flips := rule.flipped(scores)).any():
+        best = int(np.argmin(np.where(flips, rule.margins(scores), np.inf)))
+        return f"Without {_named(e, int(asked[best]))} it would be {_said(e, rule, scores[best], 'asked')}."
+    flip = propose(e)
+    if flip is None or (len(flip.units) == 1 and flip.units[0] in asked):
+        return "No removal that slalom predicts changes that."
+    if len(flip.units) > _FEW:
+        return f"It takes the removal of {count(len(flip.units), one_unit(e))} to change that (predicted)."
+    left = e.predict(~np.isin(np.arange(len(e)), flip.units))
+    return f"Without {' and '.join(_named(e, i) for i in flip.units)} it would be {_said(e, rule, left, 'predicted')}."
+
+
+def _asked(e: "Explanation") -> Masks:
+    """Return which units were removed alone and asked."""
+    own = e.measured.get("removal")
+    return np.zeros(len(e), dtype=bool) if own is None else np.asarray(~np.isnan(own.reshape(len(e), -1)).any(axis=1))
+
+
+def _named(e: "Explanation", i: int) -> str:
+    return f"“{' '.join(e.units[i].split()) or e.units[i]}”{occurrence(e.units, i)}"
+
+
+def _said(e: "Explanation", rule: Rule, score: Any, known: str) -> str:
+    """Return the label of a score, how it is known, and its probability: 'positive (asked: 98%)'."""
+    (reply,) = rule.replies(np.asarray(score)[None])
+    if e.scale != "log odds":
+        return f"{reply.label} ({known})"
+    share = float(softmax(score).max()) if np.ndim(score) else float(expit(score if reply.label == e.target else -score))
+    return f"{reply.label} ({known}: {share:.0%})"
 
 
 def sentence(e: "Explanation", flip: Flip | None) -> str:

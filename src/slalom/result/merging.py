@@ -23,5 +23,5 @@ def merged(e: "Explanation", unit: str) -> "Explanation":
     return replace(
         e, units=larger.names, spans=larger.spans, surrogate=e.surrogate.merged(larger.unit_of_atom), unit=unit,
         sizes=np.bincount(larger.unit_of_atom, e.sizes).astype(np.int64), merged_from=e.merged_from or e.unit,
-        fidelity=Fidelity(None, None), errors={}, pairs=(), spread=None, held_out=None,
+        fidelity=Fidelity(None, None), errors={}, measured={}, pairs=(), spread=None, held_out=None,
     )  # fmt: skip

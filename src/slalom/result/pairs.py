@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core import Additive
 from slalom.core.checks import Floats, plain
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def interactions(e: "Explanation", k: int, target: int | str | None) -> tuple[Pa
     if n > _COMBINED:
         chosen = np.sort(np.argsort(-np.abs(e.scores("shapley", target)), kind="stable")[:_COMBINED])
     first, second = (chosen[part] for part in np.triu_indices(len(chosen), 1))
-    if not len(first) or (n == 2 and e.background is None and not isinstance(e.surrogate, Additive)):
+    if not len(first):
         return ()
     keep = np.ones((1 + n + len(first), n), dtype=bool)
     keep[1 + np.arange(n), np.arange(n)] = False

@@ -29,12 +29,6 @@ def remarks(e: "Explanation") -> Iterator[str]:
         yield f"The scores of {e.method} have no sign: {why}"
     if e.saturated:
         yield no_single_unit(e)
-    if e.additive and not e.diagnosis and e.background is not None:
-        share = 1.0 - float(e.weights.sum())
-        yield (
-            f"The units hardly compete here, as the background has {share:.2%} of the attention: value and importance are"
-            " not told apart, and only the effects of the units (the gradient and removal scores) mean something."
-        )
     below_zero = [(quality, where) for quality, where in e.fidelity.known if e.signed and quality.below_zero]
     useless = " and ".join(where for quality, where in below_zero if quality.useless)
     steady = " and ".join(where for quality, where in below_zero if not quality.useless)

@@ -9,11 +9,8 @@ FLOOR holds for log odds only; other scales have no natural size.
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
-from slalom.errors import InputError
-from slalom.result.plain import NORMAL_95
 from slalom.result.scores import SCORES
 
 if TYPE_CHECKING:
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
 SHARE = 0.2  # of the distance: an effect of this size has the full colour
 FLOOR = 0.1  # log odds; 2.5 points of probability where the model is undecided
 UNDECIDED = ("output", "log probability")  # scales of numbers that decide nothing
-DETERMINED = ("value", "importance")  # scores that the queries may not determine
 SATURATED = 0.05  # of the distance: where all effects are below, no single unit decides
 
 
@@ -88,30 +84,6 @@ def saturated(e: "Explanation") -> bool:
     """Return whether no single unit of an Explanation decides: every removal changes less than SATURATED of the distance."""
     change, needed = strongest_change(e) if e.signed else (0.0, 0.0)
     return change < SATURATED * needed
-
-
-def determined(e: "Explanation", name: str, target: int | str | None) -> NDArray[np.bool_] | None:
-    """Return which values or importances the queries determine; None without standard errors.
-
-    A value is not determined where its 95% interval contains 0 and reaches further to each side than the values of the text
-    differ (their standard deviation, weighted by attention, the background included). An importance is not determined where its
-    interval reaches further than all importances lie apart.
-    """
-    if name not in DETERMINED:
-        raise InputError(f"determined takes 'value' or 'importance'; got {name!r}; certain() is for other scores")
-    errors = e.standard_errors(name, target)
-    if errors is None:
-        return None
-    half, centre = NORMAL_95 * errors, e.scores(name, target)
-    if name == "importance":
-        return np.asarray(half <= np.ptp(centre))
-    values, shares = centre, e.weights
-    if e.background is not None:
-        level = np.atleast_1d(e.background.value)[e.column(target) or 0]
-        values, shares = np.append(values, level), np.append(shares, max(1.0 - float(shares.sum()), 0.0))
-    shares = shares / (float(shares.sum()) or 1.0)
-    spread = float(np.sqrt(shares @ (values - shares @ values) ** 2))
-    return np.asarray((half <= spread) | (half < np.abs(centre)))
 
 
 def leading_score(e: "Explanation") -> str:

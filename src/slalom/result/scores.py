@@ -54,23 +54,33 @@ class Score:
 
 
 def removal(e: "Explanation") -> Floats:
-    """Return predict(all) - predict(all but the unit)."""
-    return e.surrogate.removal() + (0.0 if e.lengths is None else e.lengths.removal(e.sizes))
+    """Return predict(all) - predict(all but the unit); the model's own answer where the unit was removed alone."""
+    return _own(e, "removal", e.surrogate.removal())
+
+
+def value(e: "Explanation") -> Floats:
+    """Return predict(the unit alone) - predict(nothing); the model's own answer where it was asked alone."""
+    return _own(e, "value", e.surrogate.alone())
+
+
+def _own(e: "Explanation", name: str, predicted: Floats) -> Floats:
+    measured = e.measured.get(name)
+    return predicted if measured is None else np.where(np.isnan(measured), predicted, measured)
 
 
 def shapley(e: "Explanation") -> Floats:
-    """Return the Shapley values of the prediction, link and length included."""
-    return e.surrogate.shapley() + (0.0 if e.lengths is None else e.lengths.shapley(e.sizes))
+    """Return the Shapley values of the prediction."""
+    return e.surrogate.shapley()
 
 
 def banzhaf(e: "Explanation") -> Floats:
     """Return the Banzhaf values of the prediction: the mean of predict(C + i) - predict(C) over all sets C of other units."""
-    return e.surrogate.semivalue(Point(0.5)) + (0.0 if e.lengths is None else e.lengths.semivalue(Point(0.5), e.sizes))
+    return e.surrogate.semivalue(Point(0.5))
 
 
 def gradient(e: "Explanation") -> Floats:
-    """Return the derivative of the prediction by the presence of each unit, with the left derivative of the length's effect."""
-    return e.surrogate.gradient() + (0.0 if e.lengths is None else np.multiply.outer(e.sizes, e.lengths.slope))
+    """Return the derivative of the prediction by the presence of each unit."""
+    return e.surrogate.gradient()
 
 
 def weight(e: "Explanation") -> Floats:
@@ -85,9 +95,21 @@ SCORES = {
         Score("shapley", "Shapley", "its share of the score, averaged over all orders of adding units", "share", shapley),
         Score("banzhaf", "Banzhaf", "what it adds to the score, averaged over all sets of others", "share", banzhaf, False),
         Score("gradient", "Gradient", "the derivative of the score by its presence", "effect", gradient),
-        Score("linear", "Linear", "its value times exp(importance)", "parameter", lambda e: e.surrogate.linear()),
-        Score("value", "Value", "what the score tends to where it gets all attention", "parameter", lambda e: e.values),
-        Score("importance", "Importance", "how much attention it draws, as a logarithm", "attention", lambda e: e.importances),
+        Score("linear", "Linear", "its value times exp(competition x importance)", "parameter", lambda e: e.surrogate.linear()),
+        Score(
+            "value",
+            "Value",
+            "what it says alone: the score of it alone minus that of the empty text",
+            "parameter",
+            value,
+        ),
+        Score(
+            "importance",
+            "Importance",
+            "its weight against the others, as a logarithm: one more counts e = 2.7 times as much, the mean is 0",
+            "attention",
+            lambda e: e.importances,
+        ),
         Score("weight", "Weight", "its share of the attention in the whole text", "attention", weight, percent=True),
     )
 }
@@ -126,7 +148,7 @@ def listed(e: "Explanation", shares: bool = True) -> Iterator[Scored]:
 
 
 def _defined(e: "Explanation", score: Score) -> Floats | None:
-    if e.additive and not score.change:
+    if e.additive and score.name in ("importance", "weight"):
         return None
     try:
         return e.all_classes(score.name)

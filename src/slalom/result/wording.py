@@ -8,11 +8,16 @@ import numpy as np
 from slalom.errors import count
 from slalom.result.fidelity import EXACT
 from slalom.result.plain import NORMAL_95, duration, number
-from slalom.result.scale import DETERMINED
 
 if TYPE_CHECKING:
     from slalom.result.explanation import Explanation
 
+_COMPETITION = (  # up to which competition, and what it means
+    (0.02, "add up"),
+    (0.35, "mostly add up"),
+    (0.65, "are between both"),
+    (1.0, "are mostly averaged: one counts less beside others"),
+)
 _ENUMERABLE = 12  # units of a text whose parts may all have been asked
 
 
@@ -22,6 +27,15 @@ def prediction_text(e: "Explanation") -> str:
         return ""
     label, probability = e.prediction
     return label if probability is None else f"{label} {probability:.1%}"
+
+
+def competition_text(e: "Explanation") -> str:
+    """Return how units work together in the fit, in one line; empty where the method does not fit it."""
+    kappa = e.competition
+    if kappa is None or e.method not in ("joint", "local"):
+        return ""
+    level = next(text for most, text in _COMPETITION if kappa <= most)
+    return f"competition {kappa:.2f} (0: {one_unit(e)}s add up, 1: they are averaged): they {level}"
 
 
 def score_name(e: "Explanation") -> str:
@@ -68,7 +82,7 @@ def queries_text(e: "Explanation") -> str:
     if not tests < e.queries - pairs:
         return count(e.queries, "query")
     parts = [count(e.queries - tests - pairs, "query"), *([f"{tests} to test"] if tests else [])]
-    return ", ".join([*parts, *([f"{pairs} on pairs"] if pairs else [])])
+    return " + ".join([*parts, *([f"{pairs} on pairs"] if pairs else [])])
 
 
 def fidelity_text(e: "Explanation") -> str:
@@ -91,15 +105,22 @@ def unit_texts(e: "Explanation", chosen: Iterable[int]) -> list[str]:
     texts = []
     for i in chosen:
         if e.signed:
-            doubt = "" if certain is None or certain[i] else " (not distinguishable from zero)"
+            sure = certain is None or certain[i] or _asked(e, "removal", i)
+            doubt = "" if sure else " (not distinguishable from zero)"
             parts = [f"removal {_with_error(e, 'removal', i)}{doubt}"]
         else:
             parts = [f"strength {number(np.abs(effect[i]), e.labels).replace('+', '')}"]
-        for name in () if e.additive else DETERMINED:
-            known = e.determined(name)
-            parts.append(f"{name} {_with_error(e, name, i) if known is None or known[i] else 'too uncertain to show'}")
+        parts.append(f"value {_with_error(e, 'value', i)}")
+        if not e.additive:
+            parts.append(f"importance {_with_error(e, 'importance', i)}")
         texts.append(", ".join(parts))
     return texts
+
+
+def _asked(e: "Explanation", name: str, i: int) -> bool:
+    """Return whether a score of a unit is the model's own answer."""
+    measured = e.measured.get(name)
+    return measured is not None and not bool(np.isnan(measured[i]).any())
 
 
 def _with_error(e: "Explanation", name: str, i: int) -> str:
@@ -107,6 +128,8 @@ def _with_error(e: "Explanation", name: str, i: int) -> str:
     score, errors = e.all_classes(name)[i], e.errors.get(name)
     if np.ndim(score):
         return f"({number(score, e.labels)})"
+    if _asked(e, name, i):
+        return f"{number(score + 0.0)} (asked)"
     if errors is None or not np.isfinite(errors[i]):
         return number(score)
     return f"{number(score)} ± {NORMAL_95 * float(errors[i]):.3f}"

@@ -61,7 +61,8 @@ def reserved(
     wanted = min(check // 2, (len(first) + 2) // _SHARE)
     if wanted < max(LEAST, min(len(near), len(far))):
         return plan, near, far
-    order = rng.permutation(np.array(sorted(first.values()), dtype=np.int64))
+    several = (~subsets).sum(axis=1) > 1  # the removals of single units are for the fit
+    order = rng.permutation(np.array(sorted(i for i in first.values() if several[i]), dtype=np.int64))
     used = set(planned)
     order = order[np.argsort([keys[i] in used for i in order], kind="stable")]  # those that the plan has come last
     close = (~subsets[order]).sum(axis=1) <= max(min(10, n // 2), 1)

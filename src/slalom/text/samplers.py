@@ -3,7 +3,7 @@
     Pairs       two units alone: the paper's SLALOM-eff
     Deletions   the text without 1..k units; with repeats=True and k = 5 the paper's SLALOM-fidel
     Scales      subsets of every size (ours): k units are kept, k spread evenly over 1..n-1
-    TwoScales   both (ours): deletions next to the text, and subsets of every size, small ones more often
+    Mixed       both, and units alone (ours)
 
 A sampler needs neither text nor model: it turns a number of units into presence (m, n) and row weights (m,). Rows are distinct,
 so there are fewer than the budget allows where there are not enough. The same generator state gives the same rows.
@@ -28,6 +28,8 @@ _SENTENCE = 32  # units of a text whose single removals are worth most of its de
 _REACH = 10  # removed units that are still next to a text
 _SIZES = 48  # different sizes of subsets: inputs of equal length share a batch, and more do not improve the fit
 _SIZES_BESIDE = 36  # the same beside deletions
+_ALONE = 4  # one row in so many, at most, has one unit alone
+_NEAR = 0.35  # share of deletions among the other rows
 _ANCHOR = 0.1  # weight of the whole text, relative to all subsets together
 _ANCHOR_NEAR = 1.0  # relative to all deletions: predictions are changes from the whole text, so an error there affects all
 
@@ -37,7 +39,7 @@ class QueryPlan(NamedTuple):
 
     Attributes:
         keep: Presence of units (m, n).
-        weights: Weight of each row in the fit (m,); rows without a weight tell of small changes only (`TwoScales`).
+        weights: Weight of each row in the fit (m,).
     """
 
     keep: Keep
@@ -140,50 +142,39 @@ class Scales(Sampler):
 
 @final
 @dataclass(frozen=True)
-class TwoScales(Sampler):
-    """Deletions next to the text and subsets of every size, for a surrogate that is right near the text and far from it.
+class Mixed(Sampler):
+    """The whole text, none of it, units alone, deletions near the text, and subsets of every size.
 
-    Between 18 and 30% of the rows are deletions of 1..10 units, the more the larger the budget is for the number of units n,
-    up to 4 n. k units are removed in proportion to k, as such rows tell most; but every unit is removed alone where that takes
-    at most two fifths of the deletions, or four fifths for a sentence. Deletions have no weight: they correct a surrogate
-    that is fitted to the others. Those are subsets of every size, drawn in proportion to (1.05 - kept share)^2: the scores of
-    small subsets vary most. Where the budget allows all subsets of a short text, it has them all, equally weighted.
-
-    Args:
-        near_weight: Weight of deletions in the fit of the surrogate. With few units a deletion is no small change, and 1 is
-            better; rows that are drawn twice are then replaced by further subsets, so that the budget is used up.
+    Every distinct unit is alone in a row, for up to a quarter of the rows. A third of the others remove 1 to 10 units:
+    k units in proportion to k, as such rows tell most; but every unit is removed alone where that takes at most two fifths of
+    the deletions, or four fifths for a sentence. The rest are subsets, drawn in proportion to (1.05 - kept share)^2, as the
+    scores of small ones vary most. Where the budget allows all subsets of a short text, it has them all.
 
     Example:
-        >>> plan = TwoScales().draw(np.arange(40), 200, np.random.default_rng(0), empty=True)
-        >>> len(plan.keep), int((plan.weights == 0).sum())
-        (200, 60)
+        >>> keep = Mixed().draw(np.arange(40), 200, np.random.default_rng(0), empty=True).keep
+        >>> len(keep), int((keep.sum(axis=1) == 1).sum()), int((keep.sum(axis=1) >= 30).sum())
+        (200, 40, 60)
     """
-
-    near_weight: float = 0.0
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         n = len(types)
         if 2**n - int(not empty) <= budget:
-            return Scales().draw(types, budget, rng, empty)
-        least, most = (round((budget - 1) * share) for share in (0.18, min(max(0.07 * budget / n, 0.18), 0.3)))
-        n_near = min(most, max(least, 4 * n))
-        n_far = budget - 1 - int(empty) - n_near
-        sizes = _sizes(n, _SIZES_BESIDE, n_far)
-        far = _with_ends(spread(n, sizes, n_far, rng, (1.05 - sizes / n) ** 2), empty, _ANCHOR)
-        numbers, alone = np.arange(1, self.reach(n) + 1), np.zeros((0, n), dtype=bool)
+            return _uniform(Scales().draw(types, budget, rng, empty).keep)
+        distinct_units = rng.permutation(np.unique(types, return_index=True)[1])
+        alone = np.eye(n, dtype=bool)[distinct_units[: budget // _ALONE]]
+        left = max(budget - 1 - int(empty) - len(alone), 0)
+        n_near, numbers, single = round(_NEAR * left), np.arange(1, min(_REACH, max(n // 2, 1)) + 1), alone[:0]
         if len(numbers) > 1 and n <= (0.8 if n <= _SENTENCE else 0.4) * n_near:
-            # Every unit alone: the removal that people quote.
-            alone, numbers = ~np.eye(n, dtype=bool), numbers[1:]
-        near = spread(n, n - numbers, n_near - len(alone), rng, numbers.astype(np.float64))
-        keep, _ = distinct(np.concatenate([far.keep, alone, near]))
-        if self.near_weight > 0.0 and len(keep) < budget:
-            keep, _ = distinct(np.concatenate([keep, rng.permutation(spread(n, sizes, 2 * budget, rng))]))
-            keep = keep[:budget]
-        return QueryPlan(keep, np.concatenate([far.weights, np.full(len(keep) - len(far.keep), self.near_weight)]))
-
-    def reach(self, n: int) -> int:
-        """Return the largest number of units whose removal is next to a text of n units."""
-        return min(_REACH, max(n // 2, 1))
+            # Every unit removed alone: the effect that people quote.
+            single, numbers = ~np.eye(n, dtype=bool), numbers[1:]
+        near = spread(n, n - numbers, n_near - len(single), rng, numbers.astype(np.float64))
+        sizes = _sizes(n, _SIZES_BESIDE, left - n_near)
+        chances = (1.05 - sizes / n) ** 2
+        far = spread(n, sizes, left - len(single) - len(near), rng, chances)
+        keep = distinct(np.concatenate([_with_ends(alone, empty, _ANCHOR).keep, single, near, far]))[0]
+        if len(keep) < budget:  # rows that were drawn twice
+            keep = distinct(np.concatenate([keep, rng.permutation(spread(n, sizes, 2 * budget, rng, chances))]))[0]
+        return _uniform(keep[:budget])
 
 
 def _sizes(n: int, most: int, budget: int) -> NDArray[np.int64]:

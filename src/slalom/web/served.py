@@ -17,7 +17,7 @@ import numpy as np
 from slalom.core.checks import plain
 from slalom.errors import InputError
 from slalom.explainer import Explainer
-from slalom.methods import SurrogateMethod, method
+from slalom.methods import JointMethod, SurrogateMethod, method
 from slalom.pipeline import Step
 from slalom.render.page.content import content
 from slalom.result import Explanation
@@ -83,7 +83,7 @@ class Served:
             subject.text, first=first, seconds=_STEP, method=subject.method, unit=subject.unit, queries=subject.queries,
             target=self._target(subject.target), seed=subject.seed,
         )  # fmt: skip
-        side_by_side = isinstance(chosen, SurrogateMethod)
+        side_by_side = isinstance(chosen, (JointMethod, SurrogateMethod))
         looks_inside = bool({"gradients", "attention"} & set(chosen.needs))
         if not side_by_side:
             takes_long()
@@ -223,9 +223,8 @@ def dumps(part: Any) -> str:
 
 
 def _predicted(e: Explanation, rows: Any) -> list[Any] | None:
-    """Return the predictions of the surrogate; None where it has none, as without a background for an empty text."""
+    """Return the predictions of the surrogate; None where scores have no sign."""
     if not e.signed:
         return None
-    defined = rows.any(axis=1) | (e.background is not None or e.additive)
-    predictions = iter(plain(e.predict(rows[defined])) if defined.any() else [])
-    return [next(predictions) if row else None for row in defined]
+    predicted: list[Any] = plain(e.predict(rows))
+    return predicted

@@ -7,13 +7,7 @@ from scipy.optimize import least_squares, nnls
 from slalom.core.fitting import alternating
 from slalom.core.fitting.alternating import (
     Alternating,
-    _Counts,
-    _Data,
-    _Orthogonal,
     _pivoted,
-    _Products,
-    _value_step_by_products,
-    _value_step_by_svd,
 )
 from slalom.core.fitting.problem import Problem
 from slalom.core.slalom import Slalom
@@ -40,24 +34,6 @@ def test_planted_parameters_are_recovered(design, n, seed):
 
 
 @cases("design", [subsets, pairs])
-def test_large_problems(design):
-    rng = np.random.default_rng(0)
-    truth = planted(rng, 200)
-    counts = design(rng, 1000, 200)
-    fit = Alternating().solve(Problem.of(counts, truth(counts), None))
-    assert error(fit.model, truth) <= 1e-6
-    assert fit.iterations <= 5
-
-
-def test_counts_above_one():
-    rng = np.random.default_rng(1)
-    truth = planted(rng, 8)
-    counts = rng.poisson(0.7, size=(120, 8)).astype(float)
-    counts[~counts.any(axis=1), 0] = 1.0
-    assert error(Alternating().solve(Problem.of(counts, truth(counts), None)).model, truth) <= 1e-6
-
-
-@cases("design", [subsets, pairs])
 def test_several_classes_share_the_importances(design):
     rng = np.random.default_rng(2)
     truth = planted(rng, 12, classes=3)
@@ -65,16 +41,6 @@ def test_several_classes_share_the_importances(design):
     fit = Alternating().solve(Problem.of(counts, truth(counts), None))
     assert fit.model.values.shape == (12, 3)
     assert error(fit.model, truth) <= 1e-6
-
-
-def test_two_centred_classes_are_half_the_log_odds():
-    rng = np.random.default_rng(3)
-    counts = pairs(rng, 150, 8)
-    scores = planted(rng, 8)(counts) + 0.1 * rng.normal(size=150)
-    one = Alternating(tolerance=1e-10).solve(Problem.of(counts, scores, None)).model
-    two = Alternating(tolerance=1e-10).solve(Problem.of(counts, np.stack([-scores, scores], axis=1) / 2, None)).model
-    np.testing.assert_allclose(two.values[:, 1] - two.values[:, 0], one.values, atol=1e-3)
-    np.testing.assert_allclose(two.importances, one.importances, atol=1e-3)
 
 
 def best_near(truth, counts, scores):
@@ -124,36 +90,6 @@ def test_weights_are_repeated_rows():
     assert error(weighted.model, plain.model) > 1e-2
 
 
-def test_a_constant_added_to_the_scores_moves_the_values_alike():
-    rng = np.random.default_rng(5)
-    counts = subsets(rng, 100, 6)
-    scores = planted(rng, 6)(counts) + 0.1 * rng.normal(size=100)
-    here = Alternating().solve(Problem.of(counts, scores, None)).model
-    there = Alternating().solve(Problem.of(counts, scores + 1000.0, None)).model
-    np.testing.assert_allclose(there.values, here.values + 1000.0, atol=1e-4)
-    np.testing.assert_allclose(there.importances, here.importances, atol=1e-4)
-
-
-@cases("score", [0.0, 0.1, -1e6])
-def test_constant_scores(score):
-    counts = subsets(np.random.default_rng(6), 50, 5)
-    fit = Alternating().solve(Problem.of(counts, np.full(50, score), None))
-    np.testing.assert_allclose(fit.model.values, score, rtol=1e-12)
-    np.testing.assert_allclose(fit.model.importances, 0.0, atol=1e-12)
-    assert fit.converged
-    assert "constant" in fit.diagnosis
-
-
-def test_all_rows_alike():
-    rng = np.random.default_rng(7)
-    scores = rng.normal(size=20)
-    fit = Alternating().solve(Problem.of(np.ones((20, 4)), scores, None))
-    np.testing.assert_allclose(fit.model.values, scores.mean(), rtol=1e-10)
-    np.testing.assert_allclose(fit.model.importances, 0.0, atol=1e-10)
-    assert fit.r2 == pytest.approx(0.0, abs=1e-12)
-    assert "alike" in fit.diagnosis
-
-
 def test_units_never_seen_or_never_apart_get_the_mean_and_equal_parts():
     rng = np.random.default_rng(8)
     truth = planted(rng, 4)
@@ -169,40 +105,12 @@ def test_units_never_seen_or_never_apart_get_the_mean_and_equal_parts():
     assert "never present" in fit.diagnosis
 
 
-@cases("m", [3, 12, 30])
-def test_fewer_rows_than_parameters(m):
-    """2 * 20 - 1 parameters: the rows are explained, nothing is infinite."""
-    rng = np.random.default_rng(9)
-    counts = subsets(rng, m, 20)
-    fit = Alternating().solve(Problem.of(counts, rng.normal(size=m), None))
-    assert np.isfinite(fit.model.values).all()
-    assert np.isfinite(fit.model.importances).all()
-    if m < 20:
-        assert fit.loss <= 1e-20
-
-
-def test_one_unit():
-    fit = Alternating().solve(Problem.of([[1], [2], [1]], [1.0, 2.0, 4.0], [1.0, 1.0, 2.0]))
-    assert fit.model.values.tolist() == pytest.approx([11 / 4])
-    assert fit.model.importances.tolist() == [0.0]
-
-
 def test_a_linear_model_is_out_of_reach():
     """Documented: a unit alone, twice and three times has one score, whatever v and s."""
     fit = Alternating().solve(Problem.of([[1], [2], [3]], [1.0, 2.0, 3.0], None))
     assert fit.model.values.tolist() == pytest.approx([2.0])
     assert fit.loss == pytest.approx(2 / 3)
     assert fit.r2 == pytest.approx(0.0, abs=1e-12)
-
-
-def test_a_linear_model_of_many_units_is_out_of_reach_too():
-    rng = np.random.default_rng(10)
-    counts = subsets(rng, 300, 8)
-    scores = counts @ np.arange(1.0, 9.0)
-    shares = np.linalg.lstsq(counts, scores)[0]
-    fit = Alternating().solve(Problem.of(counts, scores, None))
-    np.testing.assert_allclose(counts @ shares, scores)
-    assert fit.r2 < 0.5
 
 
 def test_the_floor_bounds_the_importances_and_is_reported():
@@ -239,35 +147,11 @@ def test_wrong_hyper_parameters(wrong):
     assert "\n" not in str(caught.value)
 
 
-def test_the_solver_giving_up_is_survived(monkeypatch):
-    """Where nnls runs out of iterations, the clipped free solution stands in for it."""
-
-    def tired(*_args, **_options):
-        raise RuntimeError("Maximum number of iterations reached.")
-
-    monkeypatch.setattr("scipy.optimize.nnls", tired)
-    rng = np.random.default_rng(13)
-    truth = planted(rng, 10)
-    counts = pairs(rng, 120, 10)
-    assert error(Alternating().solve(Problem.of(counts, truth(counts), None)).model, truth) <= 1e-6
-
-
 def tied_deletions(rng, m, n):
     """Equal tokens share a column: counts above one."""
     times = rng.integers(1, 4, n)
     gone = np.stack([rng.choice(n, 5) for _ in range(m)])
     return np.maximum(times - (gone[:, :, None] == np.arange(n)).sum(axis=1), 0.0)
-
-
-@cases(("design", "sparse"), [(subsets, False), (pairs, True), (tied_deletions, True)])
-def test_products_of_columns(design, sparse):
-    rng = np.random.default_rng(14)
-    counts, weights, table = design(rng, 50, 120), rng.normal(size=50), rng.normal(size=(120, 2))
-    parts = _Counts.of(counts)
-    assert (parts.pairs is not None) == sparse
-    np.testing.assert_allclose(parts.forth(table), counts @ table, atol=1e-12)
-    np.testing.assert_allclose(parts.back(weights[:, None]), counts.T @ weights[:, None], atol=1e-12)
-    np.testing.assert_allclose(parts.products(weights), counts.T @ (weights[:, None] * counts), atol=1e-11)
 
 
 def real_like(rng, n, m, classes=None):
@@ -276,20 +160,6 @@ def real_like(rng, n, m, classes=None):
     effect = rng.normal(size=(n, classes or 1)) ** 3
     scores = np.tanh((counts - counts.max(axis=0)) @ effect) + 0.1 * rng.normal(size=(m, classes or 1))
     return Problem.of(counts, scores[:, 0] if classes is None else scores, rng.gamma(2.0, 1.0, m))
-
-
-@cases("classes", [None, 2])
-def test_products_and_orthogonal_columns_lead_to_the_same_steps(classes):
-    rng = np.random.default_rng(15)
-    data = _Data.of(real_like(rng, 40, 600, classes))
-    w = np.exp(rng.normal(size=40))
-    quick, exact = (step(data, w / w.mean()) for step in (_value_step_by_products, _value_step_by_svd))
-    assert isinstance(quick.columns, _Products)
-    assert isinstance(exact.columns, _Orthogonal)
-    assert quick.loss == pytest.approx(exact.loss, rel=1e-12)
-    np.testing.assert_allclose(quick.values, exact.values, rtol=1e-8, atol=1e-8)
-    for step in (alternating._paper_step, alternating._newton_step):
-        np.testing.assert_allclose(step(data, quick, 1e-4), step(data, exact, 1e-4), rtol=1e-6, atol=1e-8)
 
 
 def test_products_end_where_orthogonal_columns_do(monkeypatch):
@@ -304,38 +174,6 @@ def test_products_end_where_orthogonal_columns_do(monkeypatch):
     assert quick.loss == pytest.approx(exact.loss, rel=1e-4)
 
 
-@cases("spoil", ["never seen", "never apart", "few rows", "tiny rests"])
-def test_products_are_refused_where_they_are_not_safe(spoil):
-    rng = np.random.default_rng(17)
-    counts, w = deletions(rng, 800, 200), np.ones(200)
-    if spoil == "never seen":
-        counts[:, 3] = 0.0
-    elif spoil == "never apart":
-        counts[:, 3] = counts[:, 4]
-    elif spoil == "few rows":
-        counts = counts[:150]
-    else:
-        counts[0], w[0] = np.eye(200)[0], 1e-6
-    data = _Data.of(Problem.of(counts, rng.normal(size=len(counts)), None))
-    assert data.parts.pairs is not None
-    assert _value_step_by_products(data, w / w.mean()) is None
-
-
-def test_a_unit_seen_once_has_no_say_about_importances(monkeypatch):
-    """Its value repairs all that its importance could: products of columns leave nothing but rounding of it."""
-    rng = np.random.default_rng(18)
-    counts = pairs(rng, 300, 30)
-    counts[1:, 7], counts[0] = 0.0, np.isin(np.arange(30), (7, 8))
-    counts[~counts.any(axis=1), 0] = 1.0
-    problem = Problem.of(counts, planted(rng, 30)(counts) + 0.1 * rng.normal(size=300), None)
-    assert isinstance(alternating._value_step(_Data.of(problem), np.ones(30)).columns, _Products)
-    fit = Alternating().solve(problem)
-    monkeypatch.setattr(alternating, "_value_step_by_products", lambda *_: None)
-    exact = Alternating().solve(problem)
-    assert fit.loss == pytest.approx(exact.loss, rel=1e-6)
-    np.testing.assert_allclose(fit.model.importances, exact.model.importances, atol=1e-3)
-
-
 @cases("seed", range(5))
 def test_block_pivoting_is_bounded_least_squares(seed):
     rng = np.random.default_rng(seed)
@@ -343,10 +181,6 @@ def test_block_pivoting_is_bounded_least_squares(seed):
     for free in (np.zeros(30, dtype=bool), np.ones(30, dtype=bool), rng.random(30) < 0.5):
         got = _pivoted(matrix.T @ matrix, matrix.T @ aim, free)
         np.testing.assert_allclose(got, nnls(matrix, aim)[0], atol=1e-9)
-
-
-def test_block_pivoting_gives_up_on_what_is_no_gram_matrix():
-    assert _pivoted(np.array([[1.0, 2.0], [2.0, 1.0]]), np.ones(2), np.ones(2, dtype=bool)) is None
 
 
 def test_once_is_a_single_alternation():

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slalom.core import TwoScale
 from slalom.errors import InputError
 from slalom.render.figures.canvas import Words
 from slalom.render.palette import THEMES
 from slalom.result import NORMAL_95 as Z
-from tests.factories import explanation, in_order, random_words, three_classes, with_errors, with_pairs, with_se
+from tests.factories import explanation, in_order, random_words, three_classes, with_errors, with_pairs, with_removals, with_se
 from tests.render.figures.artists import artist, artists, legend
 
 
@@ -70,12 +69,6 @@ def test_whiskers_longer_than_the_picture_end_in_arrows():
         assert [order[int(row)] for row in artist(ax, f"ends {side}").get_ydata()] == [0]
 
 
-def test_a_value_that_nobody_knows_does_not_lead():
-    e = in_order(["dull", "best", "half"], [-8.0, 16.0, -26.0], np.zeros(3), se=np.array([0.5, 5.0, 80.0]))
-    assert bars(e.plot.bar(score="value"))[0] == ["best", "dull", "half"]
-    assert bars(in_order(e.units, e.values, np.zeros(3)).plot.bar(score="value"))[0] == ["half", "best", "dull"]
-
-
 def test_pairs_are_bars_with_whiskers_the_strongest_first():
     pairs = (((2, 0), 0.5, 0.1), ((0, 1), -2.0, 0.4), ((1, 3), 0.1, 0.2))
     e = with_pairs(in_order(["so", "not", "good", "so"], [1.0, -2.0, 3.0, 1.5], np.zeros(4)), pairs)
@@ -113,7 +106,7 @@ def test_occurrences_can_be_told_apart_or_are_counted():
     shared = in_order(["so", "good", "so", "so"], [1.0, 5.0, 1.0, 1.0], np.zeros(4))
     assert bars(shared.plot.bar(score="value"))[0] == ["good", "so ×3"]
     changes = np.array([0.0, 0.0, -9.0, 0.0])  # the same parameters, another removal
-    e = replace(shared, surrogate=TwoScale(shared.surrogate, changes.sum(), changes, np.full(4, 0.25), 1))
+    e = with_removals(shared, changes)
     names, widths, _, _ = bars(e.plot.bar())
     assert names == ["so (2)", "good", "so ×2"]
     assert np.allclose(widths, e.removal[[2, 1, 0]])

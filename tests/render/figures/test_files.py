@@ -88,7 +88,7 @@ def test_long_labels_are_cut_and_leave_the_axes_their_room():
     for long, kind, classes in ((words, "scatter", 3), ("z" * 120, "bar", 3)):
         e = random_explanation(classes=classes, link=False)
         target = "all" if classes else long
-        surrogate = Slalom(e.values, e.importances, (np.zeros(classes) if classes else 0.0, 25.0))
+        surrogate = Slalom(e.surrogate.values, e.importances, competition=0.0)
         e = replace(e, surrogate=surrogate, labels=(*e.labels[:-1], long), target=target)
         assert e.additive  # which a line below the title of the scatter says
         figure = getattr(e.plot, kind)(target=long if classes else None)
@@ -102,4 +102,4 @@ def test_long_labels_are_cut_and_leave_the_axes_their_room():
         assert long not in written
         assert "…”" in written
         assert figure.axes[0].get_position().width > 0.6
-        assert kind != "scatter" or "only effects count" in written
+        assert kind != "scatter" or "values add up" in written

@@ -16,7 +16,6 @@ from slalom.core import Slalom
 from slalom.core.kinds import from_dict
 from slalom.errors import InputError
 from slalom.render.charts import View
-from slalom.render.figures.canvas import Key
 from slalom.render.page import page
 from slalom.render.page.content import content
 from slalom.result import NORMAL_95, Failure, Fidelity, Quality, Spread, listed
@@ -32,6 +31,7 @@ from tests.factories import (
     random_explanation,
     with_errors,
     with_pairs,
+    with_parts,
     with_se,
 )
 
@@ -107,8 +107,8 @@ SLALOMS = {
     "fitted": fitted,
     "classes": fitted_classes,
     "markup": full_of_markup,
-    "lengths": lambda: random_explanation(lengths="clipped"),
-    "classes, lengths": lambda: random_explanation(classes=3, lengths="clipped"),
+    "parts": lambda: with_parts(random_explanation()),
+    "classes, parts": lambda: with_parts(random_explanation(classes=3)),
 }
 
 
@@ -122,13 +122,12 @@ def test_the_surrogate_is_in_the_page_bit_by_bit(make):
     (_, shown) = Reader(page([e])).data()
     given = shown["surrogate"]
     back = from_dict(given)
-    assert np.array_equal(back.values, e.values)
+    assert np.array_equal(back.values, e.surrogate.values)
     assert np.array_equal(back.importances, e.importances)
     keep = np.random.default_rng(0).random((20, len(e))) < 0.6
     keep[:, 0] = True
     assert np.array_equal(back(keep.astype(float)), e.surrogate(keep.astype(float)))
-    assert given["sizes"] == e.sizes.tolist()
-    assert (given["lengths"] is None) == (e.lengths is None)
+    assert shown["sizes"] == e.sizes.tolist()
     for row, scored in zip(shown["scores"], listed(e), strict=True):
         assert row["name"] == scored.score.name
         assert (row["numbers"] is None) == (scored.numbers is None)
@@ -173,13 +172,10 @@ def test_the_scatter_of_the_page_has_the_limits_of_the_figure(make):
     for frame, target in zip(frames, targets, strict=True):
         ours = View(e, target).frame()
         assert np.allclose((frame["x"], frame["y"]), (ours.x, ours.y))
-        assert frame["pale"] == np.flatnonzero(ours.pale).tolist()
         figure = e.plot.scatter(target=target)
         for (low, high), drawn in ((frame["x"], figure.axes[0].get_xlim()), (frame["y"], figure.axes[0].get_ylim())):
-            assert drawn[0] <= low - 0.09 * (high - low) + 1e-9  # the background may need more room
+            assert drawn[0] <= low - 0.09 * (high - low) + 1e-9
             assert drawn[1] >= high + 0.09 * (high - low) - 1e-9
-        labels = [text.get_text() for text in figure.axes[0].findobj(Key)[0].get_texts()]
-        assert (f"too uncertain to show ({len(frame['pale'])} of {len(e)})" in labels) == (len(frame["pale"]) > 0)
     assert Reader(page([explanation("a b c", [1.0, 2.0, 3.0])])).data()[1]["frames"] is None
 
 
@@ -201,7 +197,6 @@ def test_an_interval_without_end_is_null():
     e = with_se(random_explanation(n=3), value=np.array([1.0, np.inf, np.nan]))
     shown = Reader(page([e])).data()[1]
     assert scores_of(shown)["value"]["within"] == [pytest.approx(NORMAL_95, rel=1e-5), None, None]
-    assert {1, 2} <= set(shown["frames"][0]["pale"])
 
 
 def test_pairs_and_spread_are_in_the_page_where_they_exist():
@@ -226,7 +221,7 @@ def test_facts_and_warnings():
     facts = dict(shown["facts"])
     assert facts["Fidelity near the text"] == "R² 0.91, mean squared error 0.0123 (40 queries)"
     assert facts["Fidelity, all sizes"] == "R² undefined, mean squared error 0.5 (30 queries)"
-    assert (facts["Queries"], facts["Tokens read"], facts["Time"]) == ("1164 queries, 70 to test", "98,765", "1.5 s")
+    assert (facts["Queries"], facts["Tokens read"], facts["Time"]) == ("1164 queries + 70 to test", "98,765", "1.5 s")
     assert shown["warnings"] == ["The model cannot see the last 7 tokens of this text; they were cut.", "It is odd."]
 
 

@@ -1,6 +1,6 @@
 """Fit a Slalom to counts and scores: one file per algorithm, one function for all.
 
-`_evidence` has the parts of evidence maximisation that `Joint` and `Linear` are made of.
+`joint` is slalom's own, with `kernels` for what its formula leaves and `noise` for uncertain scores; others are the paper's.
 """
 
 from contextlib import suppress
@@ -45,8 +45,8 @@ def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights
         >>> truth = Slalom([2.0, -1.0, 0.5], [0.3, -0.3, 0.0])
         >>> counts = np.random.default_rng(0).integers(0, 3, (50, 3)) + np.eye(3)[np.arange(50) % 3]
         >>> result = fit(counts, truth(counts))
-        >>> result.converged, np.allclose(result.model.values, truth.values, atol=1e-6)
-        (True, True)
+        >>> bool(result.r2 > 0.999)
+        True
     """
     return _solved(Problem.of(counts, scores, weights), Joint() if fitter is None else fitter)
 

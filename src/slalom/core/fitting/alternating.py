@@ -96,7 +96,8 @@ class Alternating(Fitter):
             raise ArithmeticError("the least squares of the values have left the range of floats")
         model = Slalom(values if problem.scores.ndim == 2 else values[:, 0], np.log(state.w))
         note = self._remark(state)
-        return sound(problem.fitted(model, converged=converged or self.once, iterations=iterations, note=note))
+        done = converged or self.once
+        return sound(problem.fitted(model, converged=done, iterations=iterations, limit="max_iterations", note=note))
 
     def _remark(self, state: "_State") -> str:
         """Return a sentence on the units at the floor, if any."""

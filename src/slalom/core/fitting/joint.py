@@ -1,342 +1,404 @@
-"""Fit values, importances, background and link jointly; the data choose the strength of the priors and the model.
+"""Fit values, importances, competition, bias, link and what they leave in one evidence.
 
-    v_i ~ N(mean, tau^2),    s_i ~ N(0, sigma^2),    y = F(c) + noise
+    score = F(c) + r(c) + noise,    r ~ GP(0, sum of kernels),    u_i ~ N(0, var_u),  s_i ~ N(0, var_s)
 
-The priors shrink towards the linear limit, ridge regression, as far as the data allow: tau, sigma and the noise are those
-that maximise the evidence, the probability of the data with all parameters integrated out (`_evidence.solver`). The same
-evidence decides between the candidates: the linear limit, SLALOM with a background, without one, with a saturating link. The
-inverse Gauss-Newton Hessian is the posterior covariance, which gives the standard errors.
+In each step the formula F is replaced by its tangent. Scores are then a sum of Gaussian parts: values, importances, the other
+parameters, the kernels of what the formula leaves, and noise that grows with the number of removed units. Their covariance says
+where to move the parameters (a damped Gauss-Newton step), and their evidence which variances are likelier (one step of average
+information). Where they settle, the same covariance gives the standard error of any prediction, and of any difference of
+predictions: they are linear in Gaussian parts.
+
+With several classes, importances, competition and variances are those of the direction in which the scores vary most, and the
+other parts are linear: one solve for all classes.
 """
 
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import ClassVar, final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, final
 
 import numpy as np
-from scipy.linalg import helmert
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, lapack, solve_triangular
 
+from slalom.core.base import Link
 from slalom.core.checks import Floats
-from slalom.core.fitting._evidence.coordinates import SHARE, Centred, Design
-from slalom.core.fitting._evidence.draws import SomeRows, drawn
-from slalom.core.fitting._evidence.errors import standard_errors, widened
-from slalom.core.fitting._evidence.mixture import mixed_errors, mixture, worth_mixing
-from slalom.core.fitting._evidence.objective import Hyper
-from slalom.core.fitting._evidence.ridge import Ridge, ridge
-from slalom.core.fitting._evidence.solver import Candidate, Solver, out_of_reach
-from slalom.core.fitting.problem import FALLBACK, Fit, Fitter, Problem, all_finite, sound
+from slalom.core.fitting.kernels import Keep, Kernel
+from slalom.core.fitting.noise import Observed
+from slalom.core.fitting.problem import Fit, Fitter, Problem, all_finite
 from slalom.core.slalom import Slalom
-from slalom.errors import InputError
+from slalom.interrupt import check
 
-_FIRST_LOOK = 5  # iterations before the first score test for a link
-_MARGIN = 5.0  # nats by which a richer model must beat the linear limit
-_LINK_NATS = 15.0  # predicted gain from which a link is tried
-_CLEAR = 3.0  # a test that is this factor above or below is not repeated
-_WIDE = 1.3  # reach of a link at its start, relative to the narrowest one that contains the scores
-_UNEXPLAINED = 1e-8  # share of the variance below which nothing is left for a link to explain
-_FAINT = 0.1  # with a share below this the fit is repeated without a background
-_VANISHED = 0.01  # and with a share below this at once
-_LINEAR_REST = 0.01  # most that the linear limit leaves to the units, so that they hardly compete (`Slalom.additive`)
-_SHARES = (0.1, 0.01)  # of the background, tried in turn after a half
-# Seconds of one core. Measured with 1,000 queries: 4 for 500 units, 10 for 800, 13 for 1,000, 18 for 2,000, 48 for 3,000, 189
-# for 5,000; with 60 queries 38 for 3,000 units.
-_STEP_SECONDS = 1.5e-8  # per row and pair of units, or of rows where these are fewer
-_UNIT_SECONDS = 1.4e-9  # per cubed unit
-_REPORTED_JITTER = 1e-6  # a larger multiple of the normal equations' diagonal is mentioned in the diagnosis
-_RIDGE = f"{FALLBACK} the fit failed numerically; ridge regression gives one number per word, without standard errors."
-_EQUAL = f"{FALLBACK} the fit failed numerically; all importances are taken as equal, without standard errors."
-_JITTER = f"{FALLBACK} the normal equations were nearly singular; {{:.0e}} of their diagonal was added to solve them."
-_CONSTANT = f"{FALLBACK} the fit and ridge regression failed numerically; every unit has the mean score instead."
-_LINEAR = (
-    "The queries do not tell importances apart: read one number per unit, its effect (removal or gradient); value and"
-    " importance have no meaning of their own here."
-)
+_STEPS = 14  # at most
+_WEIGHED = (2, 5)  # steps before which units are weighed by how much they matter
+_SETTLED = 0.05  # change of the logarithm of a variance, and of a prediction in standard deviations of the scores
+_ALONE = 0.3  # how much a unit without an effect matters to the residual, beside the mean of the effects
+_VALUES, _IMPORTANCES = 3.0, 1.5  # prior deviations: in those of the scores; of logarithms
+COMPETITION_PRIOR = -1.0, 1.5  # mean and deviation of the logit of the competition before any score is known
+_FURTHEST = (2.0, 1.5, 1.0)  # a step of importances, of the logit of the competition, of the logarithm of the reach
+_LEAST_NOISE = 0.003, 1e-8  # of the variance of the scores: with kernels, and without
+_EXPECTED = 0.03  # share of the variance that each kernel and the noise have before any score is known
+_CERTAIN = np.array([1.0, 2.0, 1.0 / 6.0])  # precision of the log variances: of values, importances, kernels and noise
 
 
 @final
 @dataclass(frozen=True)
 class Joint(Fitter):
-    """Fits values, importances, background and link jointly; the defaults suit ordinary use.
-
-    Where the normal equations have no solution, more is added to their diagonal; then ridge regression is returned, then the
-    mean score. `Fit.diagnosis` says which.
+    """Fits values, importances, competition, bias and link jointly; nothing needs to be set.
 
     Args:
-        background: Whether the model has a background. None lets the data decide.
-        link: Whether the model has a saturating link; only for one score per row. None lets the data decide for one score per
-            row; several classes get none.
-        max_iterations: Limit for each candidate model, at least 1.
-        tolerance: A candidate has converged when an iteration adds less than this to the evidence, per row.
-
-    Raises:
-        InputError: If max_iterations or tolerance is out of range.
+        link: Whether scores saturate; only for one score per row, several classes have no link.
 
     Example:
         >>> from slalom.core import fit
-        >>> truth = Slalom(values=[1.0, -2.0, 0.5], importances=[0.3, 0.7, -1.0])
-        >>> counts = np.random.default_rng(0).integers(0, 3, (50, 3)) + np.eye(3)[np.arange(50) % 3]
-        >>> fit(counts, truth(counts), Joint(background=False)).model.values.round(4).tolist()
+        >>> truth = Slalom([1.0, -2.0, 0.5], [0.3, 0.7, -1.0], competition=0.5)
+        >>> counts = np.random.default_rng(0).integers(0, 3, (50, 3))
+        >>> fit(counts, truth(counts), Joint(link=False)).model.values.round(2).tolist()
         [1.0, -2.0, 0.5]
     """
 
-    background: bool | None = None
-    link: bool | None = None
-    max_iterations: int = 100
-    tolerance: float = 5e-3
-    separable: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if not self.max_iterations >= 1:
-            raise InputError(f"max_iterations must be at least 1; got {self.max_iterations!r}")
-        if not 0 <= self.tolerance < np.inf:
-            raise InputError(f"tolerance must be finite and not negative; got {self.tolerance!r}")
-
-    def seconds(self, n: int, rows: int) -> float:
-        return _STEP_SECONDS * min(n, rows) ** 2 * rows + _UNIT_SECONDS * n**3
+    link: bool = True
 
     def solve(self, problem: Problem) -> Fit:
-        if self.background is False:
-            problem.refuse_empty_rows("Joint(background=False)")
-        if self.link and problem.scores.ndim == 2:
-            raise InputError("Joint(link=True) needs one score per row; with several classes use link=None")
         if problem.steady or problem.rows_alike:
             return problem.constant()
-        if problem.counts.shape[1] == 1 and problem.empty_rows and len(np.unique(problem.counts)) == 2:
-            return _single(problem)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for search in (_Search.fit, _Search.linear):
-                with suppress(ArithmeticError, np.linalg.LinAlgError):
-                    return search(_Search(self, problem))
-        return problem.constant(_CONSTANT)
+        rows = problem.weights > 0
+        counts, noise = problem.counts[rows], 1.0 / problem.weights[rows]
+        found = fitted(counts, Observed(problem.scores[rows]), noise / noise.mean(), link=self.link)
+        return problem.fitted(
+            found.model,
+            converged=found.converged,
+            iterations=found.steps,
+            values_se=found.errors(Changes.of_values(counts.shape[1])),
+            importances_se=found.importances_se,
+        )
 
 
-def _single(problem: Problem) -> Fit:
-    """Return the fit of one unit that is present or absent: background and unit get equal importance.
+class Changes(NamedTuple):
+    """Differences of predictions: matrix (k, rows) times the scores of rows.
 
-    F(0) = v_0 and F(c) = (v_0 + c v) / (1 + c), so v = F(c) + (F(c) - v_0) / c.
+    Attributes:
+        counts: Counts of the parameters (rows, p).
+        keep: Which units the rows keep (rows, n), for the kernels.
+        matrix: (k, rows).
+        profile: How much more noise than others each row has (rows,); 0 where only what the surrogate says is meant.
     """
-    present = problem.counts[:, 0] > 0
-    empty, full = (np.average(problem.scores[x], axis=0, weights=problem.weights[x]) for x in (~present, present))
-    values = (full + (full - empty) / problem.counts.max())[None]
-    if not all_finite(values):
-        raise ArithmeticError("the value is beyond the range of floats")
-    note = "With one unit its value cannot be told from its importance; they are taken as equal."
-    return problem.fitted(Slalom(values, [0.0], (empty, 0.0)), converged=True, iterations=0, note=note)
+
+    counts: Floats
+    keep: Keep
+    matrix: Floats
+    profile: Floats | float = 0.0
+
+    @staticmethod
+    def of_values(n: int) -> "Changes":
+        """Return each parameter alone, less none."""
+        return Changes(np.vstack([np.zeros(n), np.eye(n)]), np.zeros((n + 1, 0), bool), np.insert(np.eye(n), 0, -1.0, axis=1))
+
+
+class Parameters(NamedTuple):
+    """The parameters of the formula, for one score."""
+
+    values: Floats
+    importances: Floats
+    bias: float
+    logit: float  # of the competition
+    middle: float
+    log_reach: float
+
+    @property
+    def competition(self) -> float:
+        """The competition, between 0 and 1."""
+        return float(1.0 / (1.0 + np.exp(-self.logit)))
+
+    def tangent(self, counts: Floats, linked: bool) -> tuple[Floats, Floats]:
+        """Return the scores (m,) and their derivatives (m, 2 p + 4) by the parameters, in the order of the fields."""
+        kappa, weights = self.competition, np.exp(self.importances)
+        total = np.maximum(counts @ weights, 1e-300)
+        by_value = counts * weights**kappa / total[:, None] ** kappa
+        evidence = by_value @ self.values
+        by_importance = kappa * (by_value * self.values - counts * weights * (evidence / total)[:, None])
+        by_logit = (by_value @ (self.values * self.importances) - evidence * np.log(total)) * kappa * (1.0 - kappa)
+        z, nothing = self.bias + evidence, np.zeros(len(counts))
+        if not linked:
+            return z, np.column_stack([by_value, by_importance, np.ones(len(counts)), by_logit, nothing, nothing])
+        reach = np.exp(self.log_reach)
+        x = (z - self.middle) / reach
+        bound = np.tanh(x)
+        slope = 1.0 - bound**2
+        others = [slope, slope * by_logit, bound**2, reach * (bound - x * slope)]
+        by = np.column_stack([slope[:, None] * by_value, slope[:, None] * by_importance, *others])
+        return self.middle + reach * bound, by
+
+    def predict(self, counts: Floats, linked: bool) -> Floats:
+        """Return the scores (m,)."""
+        weights, kappa = np.exp(self.importances), self.competition
+        z = self.bias + counts @ (self.values * weights**kappa) / np.maximum(counts @ weights, 1e-300) ** kappa
+        reach = np.exp(self.log_reach)
+        return np.asarray(self.middle + reach * np.tanh((z - self.middle) / reach) if linked else z)
+
+
+class Factor:
+    """A covariance by its Cholesky factor."""
+
+    def __init__(self, covariance: Floats) -> None:
+        self.lower = cholesky(covariance, lower=True, check_finite=False)
+
+    def solve(self, columns: Floats) -> Floats:
+        """Return the inverse times columns."""
+        return np.asarray(lapack.dpotrs(self.lower, columns, lower=1)[0]).reshape(columns.shape)
+
+    def half(self, columns: Floats) -> Floats:
+        """Return the inverse of the factor times columns: their products are those with the inverse covariance."""
+        return np.asarray(solve_triangular(self.lower, columns, lower=True, check_finite=False))
+
+    def inverse(self) -> Floats:
+        """Return the lower triangle of the inverse; the upper one is that of the factor, zeros."""
+        return np.asarray(lapack.dpotri(self.lower, lower=1)[0])
 
 
 class _Search:
-    """One solve: chooses the candidate models to fit, and turns the best into a `Fit`."""
+    """The parameters and variances as they are fitted to one score per row."""
 
-    def __init__(self, options: Joint, problem: Problem) -> None:
-        self.options, self.problem = options, problem
-        single = problem.scores.ndim == 1
-        self.basis: Floats | None = None if single else helmert(problem.scores.shape[1]).T  # (C, K), orthonormal
-        weighted = problem.weights > 0
-        self.counts = problem.counts if weighted.all() else problem.counts[weighted]
-        self.weights = problem.weights[weighted] / problem.weights[weighted].mean()
-        self.scores = (problem.scores[:, None] if self.basis is None else problem.scores @ self.basis)[weighted]
-        self.weighted = Problem(self.counts, self.scores, self.weights)
-        self.line = ridge(self.counts, self.scores, self.weights)
-        centre = self.line.centre
-        design = Design(self.counts, self.counts - centre, centre, self.scores, self.weights, np.sqrt(self.weights))
-        variance, limits = self.weighted.spread, (options.tolerance, options.max_iterations)
-        self.solver = Solver(design, self.scores, self.weights, variance, *limits)
+    def __init__(
+        self,
+        counts: Floats,
+        observed: Observed,
+        profile: Floats,
+        kernels: Sequence[Kernel],
+        kinds: NDArray[np.int64],
+        link: bool,
+    ) -> None:
+        self.counts, self.observed, self.profile, self.kernels, self.kinds = counts, observed, profile, kernels, kinds
+        self.linked, self.p, self.steps, self.converged = link, counts.shape[1], 0, False
+        self.scores, self.known = observed.start(), np.zeros(len(counts))
+        self.spread = float(self.scores.std()) + 1e-300
+        if not observed.exact:
+            self.scores, self.known = observed.working(self.scores, np.full(len(counts), self.spread**2))
+        centre = float(self.scores.mean())
+        reach = 2.0 * float(np.abs(self.scores - centre).max())
+        self.start = np.concatenate([np.zeros(2 * self.p), [centre, COMPETITION_PRIOR[0], centre, np.log(reach + 1e-300)]])
+        self.theta = self.start
+        self.log_variances = np.log(self.expected(0.05, 0.1))
 
-    @cached_property
-    def lengths_vary(self) -> bool:
-        """Whether inputs differ in length: where they do not, the units can take over the background's part."""
-        totals = self.counts.sum(axis=1)
-        return float(np.ptp(totals)) > 1e-9 * float(totals.max())
+    def expected(self, kernel: float, noise: float) -> Floats:
+        """Return variances of values, importances, each kernel and noise; these as shares of that of the scores."""
+        sizes = [max(float(np.trace(k.matrix)) / len(self.scores), 1e-12) for k in self.kernels]
+        shares = np.array([_VALUES**2, *(kernel / size for size in sizes), noise])
+        return np.insert(shares * self.spread**2, 1, _IMPORTANCES**2)
 
-    def fit(self) -> Fit:
-        """Fit the candidates that the options and the data call for; return the best."""
-        options = self.options
-        with_background = options.background is True or (options.background is None and self.lengths_vary)
-        self.may_drop = options.background is None and with_background and not self.problem.empty_rows
-        if options.link:
-            best = self.without_faint_background(self.solver.maximise_evidence(*self.linked_start(with_background)))
-        else:
-            best = self.plain_or_linked(with_background)
-            if options.background is not False and best.evidence < self.line.evidence + _MARGIN:
-                best = self.linear_limit(with_background)
-        return self.finish(best)
+    def parameters(self, theta: Floats) -> Parameters:
+        """Return parameters as they are numbered in the steps."""
+        u, s, (bias, logit, middle, log_reach) = np.split(theta, [self.p, 2 * self.p])
+        return Parameters(u, s, bias, logit, middle, log_reach)
 
-    def plain_or_linked(self, with_background: bool) -> Candidate:
-        """Return the better of the models without and, where the residuals call for it, with a link."""
-        min_share = _VANISHED if self.may_drop else 0.0
-        start = self.start(self.line, with_background)
-        if with_background:
-            start = self.best_share(*start)
-        plain = self.without_faint_background(self.solver.maximise_evidence(*start, limit=_FIRST_LOOK, min_share=min_share))
-        plain, linked = self.with_link(plain, with_background)
-        target = -np.inf if linked is None else linked.evidence
-        unfinished = not plain.converged and plain.iterations < self.options.max_iterations
-        if unfinished and not out_of_reach(plain.evidence, plain.gain, target):
-            start = plain.point, plain.hyper
-            plain = self.without_faint_background(self.solver.maximise_evidence(*start, target=target, resume=plain))
-            if linked is None:
-                plain, linked = self.with_link(plain, with_background)
-        return plain if linked is None else max(plain, linked, key=_evidence)
+    @property
+    def prior(self) -> Floats:
+        """Prior variances (2 p + 4,) of the parameters."""
+        values, importances = np.exp(self.log_variances[:2])
+        wide = [_VALUES**2 * self.spread**2, COMPETITION_PRIOR[1] ** 2, *([self.spread**2, 1.0] if self.linked else [0.0, 0.0])]
+        return np.concatenate([np.full(self.p, values), np.full(self.p, importances), wide])
 
-    def with_link(self, plain: Candidate, with_background: bool) -> tuple[Candidate, Candidate | None]:
-        """Return a model without a link, and one with a link where a score test calls for it.
+    @property
+    def noise(self) -> Floats:
+        """Variances (m,) of what is left, known noise included."""
+        return np.asarray(np.exp(self.log_variances[-1]) * self.profile + self.known + 1e-10 * self.spread**2)
 
-        The linearisation before the last step mostly gives a clear answer. Where it does not, the test is repeated at the point
-        itself. If the model has converged it is polished first: the linearisation then serves both.
-        """
-        if self.options.link is not None or self.scores.shape[1] > 1:
-            return plain, None
-        if 1.0 / plain.hyper.precision < _UNEXPLAINED * self.solver.variance:
-            return plain, None
-        first = _LINK_NATS if plain.before is None else self.solver.link_score_test(plain.before)
-        if first <= _CLEAR * _LINK_NATS:
-            if plain.converged:
-                plain = self.solver.polish(plain)
-            if first < _LINK_NATS / _CLEAR:
-                return plain, None
-            at = self.solver.linearised(plain.point, plain.hyper)
-            if not self.solver.link_score_test(at) > _LINK_NATS:
-                return plain, None
-        similar = plain.point.background == with_background  # a background that is faint without a link may be needed with one
-        start = self.linked_from(plain) if similar else self.linked_start(with_background)
-        linked = self.solver.maximise_evidence(*start, target=plain.evidence)
-        return plain, self.without_faint_background(linked)
+    def left(self) -> Floats:
+        """Return the covariance (m, m) of what the formula leaves."""
+        covariance = np.diag(self.noise)
+        for variance, kernel in zip(np.exp(self.log_variances[2:-1]), self.kernels, strict=True):
+            covariance += variance * kernel.matrix
+        return covariance
 
-    def without_faint_background(self, candidate: Candidate) -> Candidate:
-        """Return a candidate, or the same without its background where that is faint and the evidence is higher so."""
-        if not (self.may_drop and candidate.point.background and candidate.terms.share <= _FAINT):
-            return candidate
-        psi = candidate.point.psi / candidate.point.rest
-        point = replace(candidate.point, psi=psi, scalars=candidate.point.scalars[1:], background=False)
-        without = self.solver.maximise_evidence(point, candidate.hyper, target=candidate.evidence, evidence=candidate.evidence)
-        return max(candidate, without, key=_evidence)
+    def run(self, before: "Fitted | None") -> None:
+        """Take steps until nothing moves; only one, where there is a fit of most of the rows."""
+        if before is not None:
+            self.theta, self.start, self.log_variances = before.state
+            self.weigh()
+            self.step()
+            self.converged, self.steps = before.converged, before.steps + 1
+            return
+        for step in range(_STEPS):
+            check()
+            if step in _WEIGHED and self.kernels:
+                self.weigh()
+            self.steps += 1
+            if self.step() < _SETTLED and step > _WEIGHED[-1] + 1:
+                self.converged = True
+                return
 
-    def start(self, line: Ridge, with_background: bool, link: tuple[float, float] | None = None) -> tuple[Centred, Hyper]:
-        """Return the point that agrees with a ridge regression at the mean input: equal weights, half on the background."""
-        total = float(line.centre.sum())
-        psi = total * line.slopes
-        if not with_background:
-            psi = psi - (line.centre @ psi) / total  # the level is then S at the mean input
-        variance = self.solver.variance
-        point = Centred(
-            line.level,
-            psi,
-            np.zeros(len(psi)),
-            np.array([*([0.5] if with_background else []), *(link or ())]),
-            with_background,
-            link is not None,
-            self.solver.design,
+    def step(self) -> float:
+        """Move the parameters and the variances; return how far."""
+        now, p, prior = self.parameters(self.theta), self.p, self.prior
+        predicted, by = now.tangent(self.counts, self.linked)
+        left = self.left()
+        factor = Factor(left + (by * prior) @ by.T)
+        pull = factor.solve(self.scores - predicted + by @ (self.theta - self.start))
+        moved = self.damped(self.start + prior * (by.T @ pull), prior, left)
+        change = float(np.abs(self.parameters(moved).predict(self.counts, self.linked) - predicted).max()) / self.spread
+        self.theta = moved
+        variances, noise = np.exp(self.log_variances), np.exp(self.log_variances[-1]) * self.profile
+        whitened, inverse = factor.half(by[:, : 2 * p]), factor.inverse()
+        diagonal = np.diag(inverse)
+        blocks = by[:, :p], by[:, p : 2 * p]
+        columns = [variance * (part @ (part.T @ pull)) for variance, part in zip(variances, blocks, strict=False)]
+        traces = [variance * float((part**2).sum()) for variance, part in zip(variances, np.hsplit(whitened, 2), strict=False)]
+        for variance, kernel in zip(variances[2:-1], self.kernels, strict=True):
+            columns.append(variance * (kernel.matrix @ pull))
+            twice = 2.0 * np.vdot(inverse, kernel.matrix) - diagonal @ np.diag(kernel.matrix)
+            traces.append(variance * float(twice))
+        columns.append(noise * pull)
+        traces.append(float(diagonal @ noise))
+        pulled, trace = np.stack(columns, axis=1), np.array(traces)
+        certain = np.concatenate([_CERTAIN[:2], np.full(len(trace) - 2, _CERTAIN[2])])
+        slope = 0.5 * (pull @ pulled - trace) - certain * (self.log_variances - np.log(self.expected(_EXPECTED, _EXPECTED)))
+        bend = 0.5 * pulled.T @ factor.solve(pulled) + np.diag(certain + 0.25 * np.minimum(trace, 4.0))
+        before, least = self.log_variances, _LEAST_NOISE[0 if self.kernels else 1] * self.spread**2
+        self.log_variances = before + np.clip(np.linalg.solve(bend, slope), -1.5, 1.5)
+        self.log_variances[-1] = max(self.log_variances[-1], np.log(least))
+        if not self.observed.exact:  # where the tangent's predictions were, with what the kernels add
+            own = self.noise
+            self.scores, self.known = self.observed.working(self.scores - own * pull, own - self.known)
+        return max(change, float(np.abs(self.log_variances - before).max()))
+
+    def damped(self, goal: Floats, prior: Floats, left: Floats) -> Floats:
+        """Return the parameters on the way to a goal: as far as the tangent holds, and the posterior is higher there."""
+        factor, way, free = Factor(left), goal - self.theta, prior > 0.0
+
+        def cost(theta: Floats) -> float:
+            rest = factor.half(self.scores - self.parameters(theta).predict(self.counts, self.linked))
+            return float(rest @ rest + ((theta - self.start)[free] ** 2 / prior[free]).sum())
+
+        sizes = np.abs(way[self.p : 2 * self.p]).max(), *np.abs(way[[-3, -1]])
+        share = min(1.0, *(most / max(float(size), 1e-9) for most, size in zip(_FURTHEST, sizes, strict=True)))
+        now = cost(self.theta)
+        for trial in share * 0.4 ** np.arange(6):
+            if cost(self.theta + trial * way) < now:
+                return np.asarray(self.theta + trial * way)
+        return self.theta
+
+    def weigh(self) -> None:
+        """Let units that matter to the formula matter to the residual."""
+        now = self.parameters(self.theta)
+        kappa, weights = now.competition, np.exp(now.importances)
+        whole = np.bincount(self.kinds, minlength=self.p).astype(float)
+        rows = np.vstack([whole, whole - np.eye(self.p)])
+        sums = rows @ (now.values * weights**kappa) / np.maximum(rows @ weights, 1e-300) ** kappa
+        effects = np.abs(sums[0] - sums[1:])[self.kinds]
+        for kernel in self.kernels:
+            kernel.weigh(_ALONE + effects / (effects.mean() + 1e-300))
+
+
+@final
+class Fitted:
+    """A fitted surrogate with its posterior: the errors of any prediction.
+
+    Attributes:
+        model: The surrogate of the n units.
+        left: What the surrogate leaves of the scores, (m,) or (m, n_classes).
+    """
+
+    def __init__(self, search: _Search, scores: Floats, amplitude: Floats) -> None:
+        self._search, self._amplitude = search, amplitude
+        self.converged, self.steps = search.converged, search.steps
+        s, now = search, search.parameters(search.theta)
+        predicted, self._by = now.tangent(s.counts, s.linked)
+        self._prior, own = s.prior, s.left()
+        self._factor = Factor(own + (self._by * self._prior) @ self._by.T)
+        if scores.ndim == 1:
+            values, bias, formula = now.values, now.bias, predicted
+            link = Link(now.middle, float(np.exp(now.log_reach))) if s.linked else None
+        else:  # linear in values and bias, given importances and competition
+            chosen = np.r_[: s.p, 2 * s.p]
+            linear, wide = self._by[:, chosen], self._prior[chosen]
+            centre = scores.mean(axis=0)
+            pulls = Factor(own + (linear * wide) @ linear.T).solve(scores - centre)
+            solved = wide[:, None] * (linear.T @ pulls)
+            values, bias, link, formula = solved[:-1], solved[-1] + centre, None, linear @ solved + centre
+        pulls = Factor(own).solve(scores - formula)
+        variances = np.exp(s.log_variances[2:-1])
+        parts = [kernel.part(v * pulls) for v, kernel in zip(variances, s.kernels, strict=True)]
+        if not all_finite(values, now.importances, bias, pulls):
+            raise ArithmeticError("the fit has left the range of floats")
+        common = values[s.kinds], now.importances[s.kinds], now.competition, bias, link
+        self.model = Slalom(*common, parts)
+        self.left = np.exp(s.log_variances[-1]) * (s.profile * pulls.T).T + (s.known * pulls.T).T
+
+    @property
+    def state(self) -> tuple[Floats, Floats, Floats]:
+        """Parameters, their prior means, and logarithms of variances."""
+        return self._search.theta, self._search.start, self._search.log_variances
+
+    @property
+    def importances_se(self) -> Floats:
+        """Standard errors (p,) of the importances of the parameters, less their mean."""
+        s = self._search
+        chosen = slice(s.p, 2 * s.p)
+        half = self._factor.half(self._by[:, chosen] * self._prior[chosen])
+        covariance = np.diag(self._prior[chosen]) - half.T @ half
+        variance = np.diag(covariance) - 2.0 * covariance.mean(axis=0) + covariance.mean()
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+
+    @property
+    def competition_se(self) -> float:
+        """Standard error of the logit of the competition; that of the prior where the scores say nothing of it."""
+        s = self._search
+        place = 2 * s.p + 1
+        half = self._factor.half(self._by[:, place] * self._prior[place])
+        return float(np.sqrt(max(self._prior[place] - half @ half, 0.0)))
+
+    def errors(self, changes: Changes) -> Floats:
+        """Return the standard errors of differences of predictions, (k,) or (k, n_classes)."""
+        s = self._search
+        by = s.parameters(s.theta).tangent(changes.counts, s.linked)[1]
+        tangent = changes.matrix @ by
+        variance = (tangent**2) @ self._prior + np.exp(s.log_variances[-1]) * (
+            changes.matrix**2 @ np.broadcast_to(changes.profile, changes.matrix.shape[1:])
         )
-        noise = line.noise
-        if link is not None:
-            noise = self.weighted.mean_square(point.residual[: len(self.scores)])
-        size = max(float((psi**2).mean()), 1e-30 * variance)
-        hyper = Hyper(1.0 / size, 4.0, 1.0 / max(noise, 1e-24 * variance))
-        return point, hyper
-
-    def best_share(self, point: Centred, hyper: Hyper) -> tuple[Centred, Hyper]:
-        """Return the start whose share makes equal weights most probable."""
-        best = self.solver.solve_linear_block(point, hyper)
-        for share in _SHARES:
-            trial = self.solver.solve_linear_block(replace(point, scalars=np.array([share])), hyper)
-            if not trial[2] > best[2]:
-                break
-            best = trial
-        return best[:2]
-
-    def linked_from(self, plain: Candidate) -> tuple[Centred, Hyper]:
-        """Return a model without a link as the start of one with a link, which is a little wider than the scores.
-
-        From ridge regression (`linked_start`) the evidence rises unevenly, and pauses or falls long before its maximum.
-        """
-        middle, reach = self.solver.link_range
-        scalars = [*plain.point.scalars, middle, -np.log(_WIDE * reach)]
-        return replace(plain.point, scalars=np.array(scalars), linked=True), plain.hyper
-
-    def linked_start(self, with_background: bool) -> tuple[Centred, Hyper]:
-        """Return a point with the narrowest link that contains the scores: ridge regression on the scores before that link."""
-        middle, reach = self.solver.link_range
-        inner = (self.scores - middle) / reach
-        pull = self.weights * (1.0 - inner[:, 0] ** 2) ** 2
-        line = ridge(self.counts, middle + reach * np.arctanh(inner), pull)
-        line = line._replace(level=line(self.line.centre[None])[0], centre=self.line.centre)
-        return self.start(line, with_background, (middle, float(-np.log(reach))))
-
-    def linear_limit(self, with_background: bool) -> Candidate:
-        """Return ridge regression as a SLALOM: the background is so large that the curvature is below the noise."""
-        point, hyper = self.limit_point(with_background)
-        hyper = hyper._replace(tightness=1.0)
-        at = self.solver.linearised(point, hyper, traces=True)
-        return Candidate(point, hyper, self.line.evidence, at.terms, 0, True, 0.0, 0.0, at.factors, self.solver.traced(at)[0])
-
-    def limit_point(self, with_background: bool) -> tuple[Centred, Hyper]:
-        """Return the point of the linear limit, and the precisions of its start."""
-        point, hyper = self.start(self.line, with_background)
-        if with_background:  # without one all inputs have the same length, where equal weights are linear already
-            p, q, _ = point.attention
-            curvature = (point.x @ (p[:, None] * point.psi)) * q[:, None]
-            rest = 0.01 * self.line.noise**0.5 / max(float((curvature**2).sum(1).max()) ** 0.5, 1e-300)
-            share = 1.0 - float(np.clip(rest, 1.0 - SHARE[1], _LINEAR_REST))
-            point = replace(point, scalars=np.array([share]))
-        return point, hyper
-
-    # -- the result ---------------------------------------------------------------------------------------------------
-
-    def finish(self, best: Candidate) -> Fit:
-        """Turn the best candidate into a Slalom with standard errors."""
-        linear = best.iterations == 0
-        if not (linear or best.polished):
-            best = self.solver.polish(best)
-        point = best.point
-        nodes: list[tuple[Candidate, float]] = []
-        if linear or not worth_mixing(self.solver, best):
-            errors = standard_errors(best, self.basis)
-        else:
-            nodes = mixture(self.solver, best)
-            errors = mixed_errors(self.solver, best, self.basis, nodes)
-        errors = widened(errors, point, best.hyper.strength, best.hyper.tightness, self.basis)
-        rows = SomeRows.of(self.counts, self.weights, best) if point.linked else None
-        jitter = self.solver.jitter
-        notes = (_LINEAR if linear else "", _JITTER.format(jitter) if jitter > _REPORTED_JITTER else "")
-        fitted = self.problem.fitted(
-            self.model(point),
-            converged=best.converged,
-            iterations=self.solver.iterations,
-            note=" ".join(part for part in notes if part),
-            values_se=errors.values,
-            importances_se=errors.importances,
-            draw=partial(drawn, replace(best, before=None), nodes, self.basis, rows),
-        )
-        free = min(fitted.loss * best.hyper.precision / self.scores.shape[1], 1.0)
-        return sound(replace(fitted, free=free, evidence=best.evidence))
-
-    def linear(self) -> Fit:
-        """Return the linear limit without standard errors; it needs no factors beyond those of the ridge regression."""
-        equal = self.options.background is False and self.lengths_vary
-        if equal:
-            point = self.solver.solve_linear_block(*self.start(self.line, with_background=False))[0]
-        else:
-            point = self.limit_point(self.options.background is True or self.lengths_vary)[0]
-        model = self.model(point)
-        return sound(self.problem.fitted(model, converged=True, iterations=1, note=_EQUAL if equal else _RIDGE))
-
-    def model(self, point: Centred) -> Slalom:
-        """Return the Slalom of a point; ArithmeticError where it is not finite."""
-        values, background, link = self.classes(point.values), None, None
-        if point.background:
-            value, importance = point.outside
-            background = (self.classes(value), float(importance))
-        if point.linked:
-            middle, reach = point.scalars[-2:-1], np.exp(-point.scalars[-1:])
-            link = self.classes(middle), np.abs(self.classes(reach))
-        if not all_finite(values, point.t, *(background or ()), *(link or ())) or (link and not np.all(link[1])):
-            raise ArithmeticError("the parameters are beyond the range of floats")
-        return Slalom(values, point.t, background, link)
-
-    def classes(self, outputs: Floats) -> Floats:
-        """Return outputs (..., K) as a single number, or as centred scores of the classes."""
-        return outputs[..., 0] if self.basis is None else outputs @ self.basis.T
+        across = (tangent * self._prior) @ self._by.T
+        for v, kernel in zip(np.exp(s.log_variances[2:-1]), s.kernels, strict=True):
+            across += v * (changes.matrix @ kernel.between(changes.keep, kernel.keep))
+            own = changes.matrix @ kernel.between(changes.keep, changes.keep)
+            variance += v * np.einsum("ij,ij->i", own, changes.matrix)
+        half = self._factor.half(across.T)
+        error = np.sqrt(np.maximum(variance - (half**2).sum(axis=0), 1e-12 * s.spread**2))
+        return np.asarray(error if self._amplitude.ndim == 0 else np.multiply.outer(error, self._amplitude))
 
 
-def _evidence(candidate: Candidate) -> float:
-    return candidate.evidence
+def fitted(
+    counts: Floats,
+    observed: Observed,
+    profile: Floats,
+    kernels: Sequence[Kernel] = (),
+    kinds: NDArray[np.int64] | None = None,
+    link: bool = True,
+    before: Fitted | None = None,
+) -> Fitted:
+    """Fit a surrogate of n units with p distinct ones.
+
+    Args:
+        counts: How often each distinct unit is in each row (m, p).
+        observed: The scores of the rows.
+        profile: How much more noise than others each row has (m,).
+        kernels: Of what the formula leaves, on the same rows.
+        kinds: The distinct unit of each unit (n,). Default: all are distinct.
+        link: Whether scores saturate; several classes have no link.
+        before: A fit of most of the rows, which is taken up.
+    """
+    kinds = np.arange(counts.shape[1]) if kinds is None else kinds
+    scores = observed.start()
+    if scores.ndim == 1:
+        search = _Search(counts, observed, profile, kernels, kinds, link)
+        search.run(before)
+        return Fitted(search, search.scores, np.ones(()))
+    centred = scores - scores.mean(axis=0)
+    direction = np.linalg.svd(centred, full_matrices=False)[2][0]
+    main = Observed(scores @ direction, _unknown(observed))
+    search = _Search(counts, main, profile, kernels, kinds, link=False)
+    search.run(before)
+    return Fitted(search, scores, centred.std(axis=0) / search.spread)
+
+
+def _unknown(observed: Observed) -> Floats | None:
+    if observed.exact:
+        return None
+    return observed.working(observed.start(), np.full(len(observed.scores), float(observed.start().var())))[1]

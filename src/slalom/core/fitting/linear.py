@@ -2,10 +2,10 @@
 
     y = b + sum_i c_i e_i + noise,    e_i ~ N(0, tau^2)
 
-tau and the noise maximise the probability of the data with the effects integrated out, as in the linear limit of `Joint`.
+tau and the noise maximise the probability of the data with the effects integrated out.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
@@ -13,8 +13,8 @@ from scipy.linalg import helmert
 
 from slalom.core.additive import Additive
 from slalom.core.base import Surrogate
-from slalom.core.fitting._evidence.ridge import ridge
 from slalom.core.fitting.problem import Fit, Fitter, Problem, all_finite, sound
+from slalom.core.fitting.ridge import ridge
 
 
 @final
@@ -44,6 +44,4 @@ class Linear(Fitter):
         if not all_finite(slopes, base):
             raise ArithmeticError("the ridge regression has left the range of floats")
         model = Additive(slopes, base) if several else Additive(slopes[:, 0], base[0])
-        fitted = problem.fitted(model, converged=True, iterations=1)
-        free = fitted.loss / max(line.noise * scores.shape[1], 1e-300)
-        return sound(replace(fitted, free=min(free, 1.0)))
+        return sound(problem.fitted(model, converged=True, iterations=1))

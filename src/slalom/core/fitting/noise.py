@@ -1,31 +1,19 @@
 """Scores that are noisy, or known only to lie between two bounds.
 
-    y_i = F(c_i) + misfit + noise,    misfit ~ N(0, tau^2 / a_i),    noise ~ N(0, variance_i)
+A row whose noise is known has this variance beside that of what no part of the surrogate explains.
 
-a_i is the weight that the design gives to row i. A row then has the precision 1 / (tau^2 / a_i + variance_i): the whole text,
-which a design may count a hundred times, counts at most as much as its noise allows. tau^2 is the number at which the squared
-residuals of a fit are what these variances let one expect (the estimator of Paule and Mandel):
+A score between two bounds is replaced by the score and the variance that give the likelihood of its interval the same slope and
+curvature at the prediction mu of the last step, whose error has the variance s^2:
 
-    mean_i  r_i^2 / (tau^2 / a_i + variance_i) = free,    free = share of the rows that the parameters leave free
+    E, V = mean and variance of N(mu, s^2) between the bounds,  weight = 1 - V / s^2,  score = mu + (E - mu) / weight
 
-A score between two bounds is replaced by the score and the weight that give the likelihood of its interval the same slope and
-curvature at the prediction mu of the last fit, with s^2 = tau^2 + variance:
-
-    E, V = mean and variance of N(mu, s^2) between the bounds
-    weight = 1 - V / s^2,    score = mu + (E - mu) / weight
-
-These are the steps of Newton's method for the likelihood; where they settle, weight (score - mu) = E - mu, as in imputation of
-the expected score (EM), but in fewer steps, and standard errors count the row as what it tells. A row without bounds has the
-weight 0.
-
-A score that is the log odds of a label with h hits among k samples is noisy in a way that depends on the score. Variances from
-the counts make extreme draws look uncertain, and shrink large effects. So the next fit takes score and variance from the
-binomial likelihood at the prediction mu of the last one (iteratively re-weighted least squares), p = 1 / (1 + exp(-mu)):
+A score that is the log odds of a label with h hits among k samples is noisy in a way that depends on the score. It comes from
+the binomial likelihood at the prediction mu of the last step, with p = 1 / (1 + exp(-mu)):
 
     variance = 1 / (k p (1 - p)),    score = mu + (h - k p) / (k p (1 - p))
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +21,80 @@ from scipy.special import expit, log_ndtr
 
 from slalom.core.checks import Floats
 
-_LEAST_WEIGHT = 0.1  # of a row between bounds; one that tells less is left out
-_LEAST_MISFIT = 1e-3  # of the median variance: tau^2 is not taken to be smaller
+_LEAST_WEIGHT = 0.1  # of a row between bounds; one that tells less counts as unknown
 _LEAST_INFORMATION = 0.25  # k p (1 - p) is not taken to be smaller: a shorter step towards the same maximum
-_HALVINGS = 60
 _TAILS = 30.0  # standard deviations beyond which an interval is taken as a point at its nearer bound
+UNKNOWN = 1e6  # times the variance of the scores: the noise of a row that tells nothing
+
+
+class Observed(NamedTuple):
+    """Scores as a model gave them, and how well they are known.
+
+    Attributes:
+        scores: The scores (m,), or (m, n_classes) of all classes.
+        variance: Variance of each score (m,): the noise of a model that answers differently each time. None: exact.
+        lower, upper: Bounds of scores that are known only to lie between them, infinite where there is none; equal to the
+            score where it is known. Of the shape of the scores; with scores of all classes they may be (m,), and then say
+            only which rows are known: those with equal bounds. None: all are known.
+        hits, draws: Where scores are the log odds of a label among samples: in how many (m,) it came, of how many (m,).
+            Scores and variances are then the beginning; a fit by the likelihood of the counts uses these. None: no samples.
+    """
+
+    scores: Floats
+    variance: Floats | None = None
+    lower: Floats | None = None
+    upper: Floats | None = None
+    hits: Floats | None = None
+    draws: Floats | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether all scores are known without noise."""
+        return self.variance is None and self.lower is None and self.upper is None
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which scores (m,) are known, if with noise: those whose bounds are equal."""
+        if self.lower is None or self.upper is None:
+            return np.ones(len(self.scores), dtype=bool)
+        return np.asarray(~(self.lower < self.upper).reshape(len(self.scores), -1).any(axis=1))
+
+    def rows(self, chosen: "slice | NDArray[Any]") -> "Observed":
+        """Return some of the scores, and how well they are known."""
+        return Observed(*(None if part is None else part[chosen] for part in self))  # type: ignore[arg-type]
+
+    def start(self) -> Floats:
+        """Return scores to begin with: a number within the bounds where there are bounds."""
+        if self.lower is None or self.upper is None or self.lower.shape != self.scores.shape:
+            known = self.known
+            filled = self.scores.copy()
+            filled[~known] = filled[known].mean(axis=0) if known.any() else 0.0
+            return filled
+        return np.where(self.lower < self.upper, finite_bound(self.lower, self.upper), self.scores)
+
+    def working(self, mean: Floats, noise: Floats) -> tuple[Floats, Floats]:
+        """Return scores and known variances (m,) that stand for what is known.
+
+        Args:
+            mean: Predictions, as the scores.
+            noise: Variances (m,) of what the surrogate does not explain.
+        """
+        scores, variance = self.start(), np.zeros(len(mean)) if self.variance is None else self.variance.copy()
+        if self.hits is not None and self.draws is not None and scores.ndim == 1:
+            rows = self.known & (self.draws > 0)
+            scores[rows], variance[rows] = working(mean[rows], self.hits[rows], self.draws[rows])
+        if self.lower is None or self.upper is None:
+            return scores, variance
+        unknown = UNKNOWN * (float(np.var(scores)) + float(noise.mean()))
+        if self.lower.shape != scores.shape:
+            return scores, np.where(self.known, variance, unknown)
+        total = noise + variance
+        sd = np.broadcast_to(np.sqrt(total).reshape(-1, *[1] * (scores.ndim - 1)), scores.shape)
+        filled, weights = imputed(mean, sd, self.lower, self.upper)
+        weight = weights.reshape(len(weights), -1).min(axis=1)
+        told = np.where(weight > 0.0, weight, 1.0)
+        scores = np.where(self.lower < self.upper, filled, scores)
+        return scores, np.where(weight > 0.0, variance + total * (1.0 / told - 1.0), unknown)
 
 
 class Imputed(NamedTuple):
@@ -45,29 +102,6 @@ class Imputed(NamedTuple):
 
     scores: Floats
     weights: Floats
-
-
-def misfit_variance(residual: Floats, variance: Floats, design: Floats, free: float) -> float:
-    """Return tau^2, the variance that residuals have beyond the noise of the scores.
-
-    Example:
-        >>> round(misfit_variance(np.array([3.0, -3.0]), np.array([5.0, 5.0]), np.ones(2), 1.0), 9)
-        4.0
-    """
-    square = residual.reshape(len(residual), -1) ** 2
-    square = square.mean(axis=1)
-    floor = _LEAST_MISFIT * float(np.median(variance)) + 1e-12 * float(square.mean()) + 1e-300
-    low, high = floor, floor + float((design * square).max()) / max(free, 1e-3)
-
-    def excess(tau: float) -> float:
-        return float((square / (tau / design + variance)).mean()) - free
-
-    if excess(low) <= 0.0:
-        return floor
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
-    return 0.5 * (low + high)
 
 
 def imputed(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> Imputed:
@@ -130,7 +164,7 @@ def truncated_normal(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> 
     return mean + sd * np.where(flip, -shift, shift), sd**2 * np.clip(spread, 0.0, 1.0)
 
 
-def finite_bound(lower: Floats, upper: Floats) -> NDArray[np.float64]:
+def finite_bound(lower: Floats, upper: Floats) -> Floats:
     """Return a number within each interval to begin with: the middle, the only bound, or 0 where there is none."""
     with np.errstate(invalid="ignore"):
         middle = 0.5 * (lower + upper)

@@ -8,7 +8,6 @@ A fallback that a fitter takes is named in `Fit.diagnosis`, in a sentence that b
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,11 +18,9 @@ from scipy.sparse import csr_array, issparse
 
 from slalom.core.base import Surrogate
 from slalom.core.checks import LARGEST, Counts, Floats, centred, count_matrix, real_array
-from slalom.core.fitting.posterior import Posterior
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 
-_MUCH_WORK = 1e8  # rows times squared units, from which a second BLAS thread saves a third of the time and more
 FALLBACK = "Fallback:"
 _NO_ERRORS = f"{FALLBACK} the standard errors are beyond the range of floats and are left out."
 _WORSE = -0.1  # an R2 below this on the fit's own rows is a numerical failure
@@ -84,7 +81,7 @@ class Problem:
 
     @property
     def empty_rows(self) -> bool:
-        """Whether a row has no unit present, which only a model with a background can explain."""
+        """Whether a row has no unit present, which the paper's SLALOM has no score for."""
         table = self.table
         return not bool((table.sum(axis=1) if isinstance(table, np.ndarray) else np.diff(table.indptr)).all())
 
@@ -92,7 +89,7 @@ class Problem:
         """Raise an InputError if a row has no unit present; for fitters without a background."""
         if self.empty_rows:
             raise InputError(
-                f"every row of counts must have a unit present, as {fitter} has no background;"
+                f"every row of counts must have a unit present, as {fitter} fits the paper's SLALOM;"
                 " drop the empty rows or use Joint()"
             )
 
@@ -158,24 +155,21 @@ class Problem:
         converged: bool,
         iterations: int,
         loss: float | None = None,
-        limit: str = "max_iterations",
+        limit: str = "",
         note: str = "",
         judged: bool = True,
         values_se: Floats | None = None,
         importances_se: Floats | None = None,
-        draw: "Callable[[], Posterior | None] | None" = None,
     ) -> "Fit":
         """Return the `Fit` of a model, with its loss and R2 on these data and a diagnosis."""
         loss = self.loss(model) if loss is None else loss
-        late = "" if converged else f"Not converged after {iterations} iterations; raise {limit}."
+        late = "" if converged else f"Not converged after {iterations} iterations{limit and f'; raise {limit}'}."
         diagnosis = " ".join(part for part in (self.undetermined() if judged else "", late, note) if part)
-        return _with_finite_errors(
-            Fit(model, loss, self.r2(loss), converged, iterations, diagnosis, values_se, importances_se, draw)
-        )
+        return _with_finite_errors(Fit(model, loss, self.r2(loss), converged, iterations, diagnosis, values_se, importances_se))
 
     def constant(self, note: str = "", kind: type[Surrogate] = Slalom) -> "Fit":
         """Return the fit of a surrogate that has the mean score for every input."""
-        model = kind.constant(self.table.shape[1], self.level, self.empty_rows)
+        model = kind.constant(self.table.shape[1], self.level if self.level.ndim else float(self.level))
         return self.fitted(model, converged=True, iterations=0, note=note)
 
     def mean_square(self, residual: Floats) -> float:
@@ -235,11 +229,6 @@ class Fit:
             simpler model; empty otherwise.
         values_se: Standard errors of the values, (n,) or (n, n_classes); None where the fitter has none.
         importances_se: Standard errors of the importances (n,); None where the fitter has none.
-        draw: Draws all parameters from their posterior; None where the fitter has none.
-        free: Share of the rows that the parameters leave free: the loss is about this share of the noise. None where the
-            fitter does not estimate it.
-        evidence: The log evidence of the model, up to a number that depends on the rows and their scores alone; None where the
-            fitter does not compute it.
     """
 
     model: Surrogate
@@ -250,17 +239,6 @@ class Fit:
     diagnosis: str = ""
     values_se: Floats | None = None
     importances_se: Floats | None = None
-    draw: Callable[[], Posterior | None] | None = None
-    free: float | None = None
-    evidence: float | None = None
-
-    @cached_property
-    def posterior(self) -> Posterior | None:
-        """Draws of all parameters, from which the standard errors of scores are computed; None where there are none.
-
-        They are made when first asked for: of the fits beside pairs all but the last are left without.
-        """
-        return None if self.draw is None else self.draw()
 
 
 def explained_share(guess: Floats, scores: Floats, weights: Floats) -> float:
@@ -281,7 +259,7 @@ def _with_finite_errors(fit: Fit) -> Fit:
     if all_finite(fit.values_se, fit.importances_se):
         return fit
     diagnosis = f"{fit.diagnosis} {_NO_ERRORS}".lstrip()
-    return replace(fit, diagnosis=diagnosis, values_se=None, importances_se=None, draw=None)
+    return replace(fit, diagnosis=diagnosis, values_se=None, importances_se=None)
 
 
 def all_finite(*arrays: Any) -> bool:
@@ -293,7 +271,6 @@ class Fitter(ABC):
     """A fitting algorithm: options in the constructor, data in `solve`. Concrete fitters are final frozen dataclasses."""
 
     surrogate: ClassVar[type[Surrogate]] = Slalom  # the kind that it fits
-    separable: ClassVar[bool] = False  # whether threads may fit at the same time; its loops then call `interrupt.check`
 
     def seeded(self, seed: int) -> "Fitter":
         """Return the fitter with this seed; a fitter without randomness returns itself.
@@ -311,15 +288,6 @@ class Fitter(ABC):
             rows: Number of queries.
         """
         return 0.0
-
-    def is_long(self, n: int, rows: int) -> bool:
-        """Return whether a fit gains from several BLAS threads; then no other runs beside it.
-
-        Args:
-            n: Number of units with parameters of their own.
-            rows: Number of queries.
-        """
-        return rows * n**2 >= _MUCH_WORK
 
     @abstractmethod
     def solve(self, problem: Problem) -> Fit:

@@ -16,13 +16,14 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.core import Observed
 from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, ModelError
 from slalom.models.api import scores
 from slalom.models.api.answers import Outcome, Row, Rows, choices, content, from_log_probabilities, from_samples, missing
 from slalom.models.api.client import Client, Refused, is_number
 from slalom.models.api.probe import SPELLED, Capabilities, Probe
-from slalom.models.base import Model, Observed, Report
+from slalom.models.base import Model, Report
 from slalom.models.callable import StringReading
 from slalom.models.costs import Usage, about_tokens
 from slalom.models.head import Head

@@ -6,9 +6,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.core import Observed
 from slalom.core.checks import Floats
 from slalom.models.api.answers import KNOWN, Outcome, Rows
-from slalom.models.base import Observed, Report
+from slalom.models.base import Report
 from slalom.models.head import Head
 from slalom.models.prompts import LOW_SHARE
 

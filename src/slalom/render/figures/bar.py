@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError
-from slalom.render.charts import View, known_part
+from slalom.render.charts import View
 from slalom.render.figures.canvas import Words, canvas, header, key, moved
 from slalom.render.figures.theme import dress
 from slalom.render.palette import Colour, Theme, mix
@@ -31,8 +31,6 @@ def bar(view: View, k: int, name: str, ax: Axes | None, theme: Theme) -> Figure:
     score = view.scores(name)
     half = view.half_width(name)
     strength = np.abs(score) if SCORES[name].signed else score
-    if name in ("value", "linear"):  # a huge one that nobody knows does not lead
-        strength = np.abs(known_part(score, half))
     chosen = view.strongest(strength, k)
     units = np.array([i for i, _ in chosen])
     doubtful = view.doubtful(name)[units]

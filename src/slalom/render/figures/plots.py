@@ -56,9 +56,7 @@ class Plots:
             label: How many of the strongest units are named.
 
         Returns:
-            The figure. The area of a point is its unit's share of attention, the colour the direction of its removal effect. A
-            pale ring has a value or an importance that is too uncertain to show; a triangle on the edge points to a unit
-            outside.
+            The figure. The area of a point is its unit's share of attention, the colour the direction of its removal effect.
         """
         return scatter(self._view(target), whole_number("label", label, 0), ax, theme_of(theme))
 

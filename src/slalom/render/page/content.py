@@ -14,8 +14,8 @@ from slalom.errors import count, plural
 from slalom.render.charts import View
 from slalom.result import NORMAL_95, Explanation, Quality, Score, listed
 from slalom.result.codec import FIELDS
-from slalom.result.scale import DETERMINED, leading_score, opposite
-from slalom.result.wording import fidelity_text, queries_text, score_name
+from slalom.result.scale import leading_score, opposite
+from slalom.result.wording import competition_text, fidelity_text, queries_text, score_name
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
@@ -60,12 +60,14 @@ def preview(view: View) -> list[tuple[str, float | None]]:
 def content(e: Explanation) -> dict[str, Any]:
     """Return everything that is shown of one text."""
     views = [View(e, column) for column in ([None] if e.values.ndim == 1 else range(e.values.shape[1]))]
-    lengths = None if e.lengths is None else e.lengths.offsets.tolist()
     return {
         "pieces": [[piece.text, piece.unit] for piece in pieces(e.text, e.spans)],
+        "headline": e.headline,
+        "competition": competition_text(e),
         "units": e.units,
+        "sizes": e.sizes.tolist(),
         "unit": e.unit,
-        "surrogate": {**e.surrogate.to_dict(), "lengths": lengths, "sizes": e.sizes.tolist()},
+        "surrogate": e.surrogate.to_dict(),
         "scores": [_score(views, *scored) for scored in listed(e)],
         "initial_score": leading_score(e),
         "frames": None if e.additive else [_frame(view) for view in views],
@@ -76,7 +78,6 @@ def content(e: Explanation) -> dict[str, Any]:
         "leading": e.leading,
         "told_apart": not e.additive,
         "signed": e.signed,
-        "length_effect": plain(e.length_effect),
         "place_effect": None if e.place_effects is None else plain(np.abs(e.place_effects).max(axis=0)),
         "probabilities": None if e.probabilities is None else _digits(e.probabilities),
         "prediction": e.prediction,
@@ -101,24 +102,21 @@ def _answer(e: Explanation) -> dict[str, Any] | None:
 
 def _score(views: list[View], score: Score, numbers: Floats | None, errors: Floats | None) -> dict[str, Any]:
     """Return a row of the table of scores with numbers, half its 95% intervals, and for each class what has the full colour."""
-    e, full, unknown = views[0].explanation, None, None
+    e, full = views[0].explanation, None
     if numbers is not None and (score.signed or not e.signed):
         full = [_digits(e.full_effect(score.name, view.label)) for view in views]
-    if numbers is not None and score.name in DETERMINED and e.signed:
-        known = (e.determined(score.name, view.label) for view in views)
-        unknown = [[] if which is None else np.flatnonzero(~which).tolist() for which in known]
     return {
         **{name: getattr(score, name) for name in ("name", "label", "meaning", "kind", "percent")},
         "numbers": None if numbers is None else _digits(numbers),
         "within": None if errors is None else _half_width(errors),
         "full": full,
-        "unknown": unknown,
     }
 
 
 def _frame(view: View) -> dict[str, Any]:
-    x, y, pale = view.frame()
-    return {"x": x, "y": y, "pale": np.flatnonzero(pale).tolist()}
+    """Return what the scatter shows of a class, by the same rule as the figure."""
+    x, y = view.frame()
+    return {"x": x, "y": y}
 
 
 def _facts(e: Explanation) -> list[tuple[str, str]]:

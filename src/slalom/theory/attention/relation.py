@@ -107,7 +107,7 @@ def as_slalom(trace: ForwardTrace, head: int = 0) -> Slalom:
     rest = np.append(log_replaced, game.log_base[head])
     total = logsumexp(rest)
     level = float(np.exp(rest - total) @ np.append(game.replaced[head], game.base[head]))
-    return Slalom(values, log_present + np.log1p(-gap), background=(level, float(total)))
+    return Slalom(np.append(values, level), np.append(log_present + np.log1p(-gap), total))
 
 
 def correlation(a: Floats, b: Floats) -> float:

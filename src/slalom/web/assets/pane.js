@@ -469,7 +469,6 @@ class Pane {
       this.answers.set(key, answer);
       if (this.keep.join("") !== key) return;
       this.viewer.setAnswer(answer);
-      if (this.viewer.reading().predict(keep) === null) return;
       this.tally.add(`${JSON.stringify(this.asked)} ${this.viewer.state.class} ${key}`, this.viewer.reading(), keep, answer.scores);
       this.hooks.tallied();
     } catch (error) {

@@ -3,18 +3,13 @@
 const REACH = 0.5; // of the range of the bars: whiskers beyond it are cut, as in the figure
 const NORMAL_95 = 1.959963984540054; // half a 95% interval in standard errors
 
-// Whether a number is not distinguishable from zero: null is an interval without end.
-const unsure = (x, within) => within === null || Math.abs(x) <= within;
+// Whether a number is not distinguishable from zero: null is an interval without end, 0 that of the model's own answer.
+const unsure = (x, within) => within === null || (within > 0 && Math.abs(x) <= within);
 
-// How much of a number is known: x min(1, |x| / h), as in slalom.render.charts.
-function knownPart(x, within) {
-  if (within === null) return 0;
-  return within <= Math.abs(x) ? x : (x * Math.abs(x)) / within;
-}
-
-// " ± 0.12"; empty where there is no interval.
+// " ± 0.12", " asked" where the number is the model's own answer; empty where there is no interval.
 function plusMinus(within, places) {
   if (within === undefined) return "";
+  if (within === 0) return " asked";
   return ` ± ${within === null ? "∞" : plain(within, places)}`;
 }
 
@@ -38,7 +33,7 @@ function bar({ low, span }, x, within, undirected) {
   const side = undirected ? "neutral" : x < 0 ? "against" : "for";
   const known = within === undefined || !unsure(x, within);
   const pieces = [part("zero", 0, 0), part(`stem ${side}${known ? "" : " unsure"}`, Math.min(0, x), Math.max(0, x))];
-  if (within !== undefined) {
+  if (within !== undefined && within !== 0) {
     const [from, to] = [x - (within ?? Infinity), x + (within ?? Infinity)];
     const cut = `${from < low - 1e-9 * span ? " cut-left" : ""}${to > low + span * (1 + 1e-9) ? " cut-right" : ""}`;
     pieces.push(part(`whisker${cut}`, from, to));

@@ -14,7 +14,7 @@ class Guess {
     const away = keep.filter((kept) => !kept).length;
     ui.restore.disabled = away === 0;
     const said = [this.surrogate(reading, keep, whole, now, away)];
-    const asked = answer !== undefined && away > 0 && now !== null;
+    const asked = answer !== undefined && away > 0;
     if (asked) said.push(this.model(reading, keep, now, answer));
     ui["live-said"].replaceChildren(...said);
     ui["live-said"].classList.toggle("asked", said.length > 1);
@@ -26,10 +26,6 @@ class Guess {
     const { content, at: c } = reading;
     const lead = away === 0 ? "slalom's prediction, whole text" : `slalom's prediction without ${plural(away, reading.noun)}`;
     const said = make("p", {}, make("span", { class: "term" }, lead));
-    if (now === null) {
-      said.append(make("b", { id: this.id("now") }, "not defined"), make("span", { class: "soft" }, "nothing is left, and slalom has no background score"));
-      return said;
-    }
     const around = reading.around(keep);
     const exact = around === null || Number(around.toFixed(3)) === 0; // the whole text was asked: nothing is uncertain
     said.append(

@@ -17,6 +17,7 @@ function viewerLayout(root, prefix) {
 
   root.classList.add("viewer");
   root.replaceChildren(
+    part("p", "headline", { class: "headline", dir: "auto" }),
     section("head", { class: "facts", "aria-label": "Prediction" }),
     part("div", "warnings", {}),
     card("text",
@@ -47,15 +48,15 @@ function viewerLayout(root, prefix) {
       part("div", "classes", { class: "sideways", tabindex: "0", role: "group", "aria-labelledby": id("classes-title") })),
     part("div", "pair", { class: "pair" },
       card("scatter", title("scatter", "Value and importance"),
-        make("p", { class: "help" }, "Right: ", make("span", { class: "toward" }, "for"), " ", target(), ", left: ", make("span", { class: "away" }, "against it"), "; higher: louder. The area of a point is its share of attention.",
-          part("span", "scatter-within", { hidden: "" }, " Crosses are 95% intervals."), part("span", "scatter-pale", { hidden: "" })),
+        make("p", { class: "help" }, "Right: ", make("span", { class: "toward" }, "for"), " ", target(), ", left: ", make("span", { class: "away" }, "against it"), "; higher: louder. The area of a point is its share of attention.", part("span", "competition", {}),
+          part("span", "scatter-within", { hidden: "" }, " Crosses are 95% intervals.")),
         part("div", "scatter", { class: "scatter" })),
       card("table", title("table", "Units"),
         make("p", { class: "help" }, "Click a heading to sort: strongest first, then from the highest, then from the lowest. Scores are for the whole text",
-          part("span", "table-se", {}, "; ± and whiskers are 95% intervals",
+          part("span", "table-se", {}, "; ± and whiskers are 95% intervals, numbers marked asked are the model's own answers",
             part("span", "table-doubt", {}, ", ", make("span", { class: "doubt" }, "grey"), " numbers and ",
               make("i", { class: "stem neutral unsure", "aria-hidden": "true" }), " hatched bars are not distinguishable from zero: their interval contains it")),
-          ".", part("span", "table-length", { hidden: "" }),
+          ".", part("span", "table-place", { hidden: "" }),
           make("span", { class: "if-narrow" }, " Beside removal it shows the score that is chosen above; a wider window shows all.")),
         part("div", "table", { class: "scroll", tabindex: "-1" }))),
     section("pairs-card", { class: "card", "aria-labelledby": id("pairs-title"), hidden: "" },

@@ -1,7 +1,6 @@
 // What is known of one explanation, for one of its classes. `content` is what slalom.render.page.content makes: its `scores`
 // are the rows of slalom.result.SCORES, with the numbers of this explanation.
 
-const UNKNOWN = "too uncertain to show";
 const PROBABLE = ["log odds", "centred logit"]; // names of scores that are probabilities
 
 class Reading {
@@ -29,12 +28,6 @@ class Reading {
   // Half the 95% intervals of a score, undefined where there are none.
   within(key) { return this.own(this.rows[key]?.within) ?? undefined; }
 
-  // Which units have a value or an importance that the queries do not determine, by the rule of Explanation.determined.
-  unknown(key) {
-    const which = new Set(this.rows[key]?.unknown?.[this.at]);
-    return this.content.units.map((_, i) => which.has(i));
-  }
-
   // Which units are not distinguishable from zero by a score. An importance of zero is the mean, not nothing.
   doubtful(key) {
     const [numbers, within] = [this.numbers(key), this.within(key)];
@@ -57,22 +50,18 @@ class Reading {
     return numbers.map((x) => Math.min(1, Math.max(-1, x / (full[this.at] || 1))));
   }
 
-  // By how much a unit counts when units are sorted: a huge value that nobody knows does not count much.
-  sizes(key) {
-    const [numbers, within] = [this.numbers(key), this.within(key)];
-    const known = this.rows[key].kind === "parameter" && within !== undefined;
-    return numbers && numbers.map((x, i) => Math.abs(known ? knownPart(x, within[i]) : x));
-  }
+  // By how much a unit counts when units are sorted.
+  sizes(key) { return this.numbers(key)?.map(Math.abs); }
 
-  // Scores that the surrogate predicts for counts of units; null where they are not defined.
+  // Scores that the surrogate predicts for counts of units.
   predict(counts) { return predict(this.content.surrogate, counts); }
 
   // Half the 95% interval of the model's answer for what is kept, by the rule of Explanation.predict_interval; null where it is not
   // known. `spread` has knots, [tokens removed, standard error], with lines between them.
   around(keep) {
-    const { spread, surrogate } = this.content;
+    const { spread, sizes } = this.content;
     if (!spread?.length) return null;
-    const removed = surrogate.sizes.reduce((sum, size, i) => sum + (keep[i] ? 0 : size), 0);
+    const removed = sizes.reduce((sum, size, i) => sum + (keep[i] ? 0 : size), 0);
     const after = spread.findIndex(([knot]) => knot >= removed);
     const [right, above] = spread[after < 0 ? spread.length - 1 : after];
     const [left, below] = after > 0 ? spread[after - 1] : [right, above];
@@ -80,9 +69,9 @@ class Reading {
     const typical = NORMAL_95 * (asRow(below)[this.at] + share * (asRow(above)[this.at] - asRow(below)[this.at]));
     const [effects, within] = [this.numbers("removal"), this.within("removal")];
     const gone = effects.map((_, i) => i).filter((i) => !keep[i]);
-    const [whole, part] = [effects.map(() => 1), keep.map(Number)].map((counts) => this.predict(counts)?.[this.at]);
+    const [whole, part] = [effects.map(() => 1), keep.map(Number)].map((counts) => this.predict(counts)[this.at]);
     const expected = gone.length * effects.reduce((sum, x) => sum + x * x, 0) / effects.length;
-    const relative = expected > 0 && part !== undefined ? (whole - part) ** 2 / expected : 1;
+    const relative = expected > 0 ? (whole - part) ** 2 / expected : 1;
     const single = within ? gone.reduce((sum, i) => sum + (within[i] ?? Infinity) ** 2, 0) : 0;
     return Math.sqrt(Math.max(typical ** 2 * Math.max(1, 0.5 + 0.5 * relative), single));
   }

@@ -1,13 +1,11 @@
-// Value to the right, importance upwards, area by share of attention. Labels go to the strongest units, where there is room:
-// those that are determined first. Limits and pale units are those of slalom.render.charts.scatter_frame.
+// Value to the right, importance upwards, area by share of attention. Labels go to the strongest units, where there is room.
+// Limits are those of slalom.render.charts.View.frame.
 
 const HEIGHT = 380;
 const MARGIN = { left: 44, right: 16, top: 24, bottom: 42 };
 const LABELLED = 40; // units that may get a label
 const AVOIDED = 150; // points that a label does not cover
-const WEAK = 0.05; // of the strongest score: pale units below it have no label
 const CROSSED = 25; // units whose intervals are drawn at once; of others when they are looked at
-const EDGE = 5; // half the height of a triangle on the edge
 
 // Round numbers about `wanted` times between low and high.
 function ticks(low, high, wanted) {
@@ -77,8 +75,8 @@ class Scatter {
     this.circles[unit].focus({ preventScroll: true });
   }
 
-  // shown: { names, x, y, within, weights, frame, background, gone }, and what paint takes; within: { x, y }, half the 95% intervals;
-  // frame: { x, y, pale }, see content.py
+  // shown: { names, x, y, within, weights, frame, gone }, and what paint takes; within: { x, y }, half the 95% intervals;
+  // frame: { x, y }, see content.py
   show(shown) {
     this.shown = shown;
     this.width = Math.max(280, this.holder.clientWidth);
@@ -86,20 +84,15 @@ class Scatter {
     const n = names.length;
     const [left, right] = padded(frame.x);
     const [low, high] = padded(frame.y);
-    this.pale = new Set(frame.pale);
     const inner = { left: MARGIN.left, right: this.width - MARGIN.right, top: MARGIN.top, bottom: HEIGHT - MARGIN.bottom };
     const toX = (v) => inner.left + ((v - left) / (right - left)) * (inner.right - inner.left);
     const toY = (s) => inner.bottom - ((s - low) / (high - low)) * (inner.bottom - inner.top);
     const heaviest = largest(weights) || 1;
     const widest = n > 1000 ? 10 : n > 200 ? 13 : 16;
-    this.points = names.map((_, i) => {
-      const far = x[i] < left ? -1 : x[i] > right ? 1 : 0; // outside: a triangle on the edge
-      if (far) return { x: far < 0 ? inner.left + EDGE : inner.right - EDGE, y: toY(y[i]), r: EDGE, far };
-      return { x: toX(x[i]), y: toY(y[i]), r: Math.max(2.2, widest * Math.sqrt(weights[i] / heaviest)), far };
-    });
+    this.points = names.map((_, i) => ({ x: toX(x[i]), y: toY(y[i]), r: Math.max(2.2, widest * Math.sqrt(weights[i] / heaviest)) }));
 
     this.crossAt = (i) => this.cross(i, { toX, toY, inner });
-    const sure = shown.within?.x && n - this.pale.size <= CROSSED ? names.map((_, i) => i).filter((i) => !this.pale.has(i)) : [];
+    const sure = shown.within?.x && n <= CROSSED ? names.map((_, i) => i) : [];
     this.crossed = sure.length > 0;
     const crosses = draw("g", { class: "crosses", "aria-hidden": "true" }, ...sure.map((i) => draw("path", { d: this.crossAt(i) })));
     const grid = draw("g", { class: "grid", "aria-hidden": "true" });
@@ -122,20 +115,15 @@ class Scatter {
     this.circles = new Array(n);
     const byWeight = Array.from({ length: n }, (_, i) => i).sort((a, b) => weights[b] - weights[a]);
     for (const i of byWeight) {
-      const { x: cx, y: cy, r, far } = this.points[i];
-      const triangle = `M${cx - far * EDGE} ${cy - EDGE}v${2 * EDGE}L${cx + far * EDGE} ${cy}z`;
-      const shape = far ? { d: triangle } : { cx, cy, r };
-      this.circles[i] = draw(far ? "path" : "circle", { ...shape, tabindex: "-1", role: "button", "data-i": i, "aria-label": brief(names[i]) });
+      const { x: cx, y: cy, r } = this.points[i];
+      this.circles[i] = draw("circle", { cx, cy, r, tabindex: "-1", role: "button", "data-i": i, "aria-label": brief(names[i]) });
       dots.append(this.circles[i]);
     }
     this.order = Array.from({ length: n }, (_, i) => i).sort((a, b) => x[a] - x[b]);
     this.circles[this.order[0]].setAttribute("tabindex", "0");
 
-    const fixed = draw("g", { class: "background", "aria-hidden": "true" });
     this.heavy = byWeight.slice(0, AVOIDED);
     this.inner = inner;
-    this.reserved = [];
-    if (shown.background) this.drawBackground(fixed, shown.background, { inner, toX, toY, left, right, low, high });
     this.labels = draw("g", { class: "labels", "aria-hidden": "true" });
     this.reach = draw("path", { class: "reach", "aria-hidden": "true" });
     this.ring = draw("circle", { class: "ring", r: 0, "aria-hidden": "true" });
@@ -143,7 +131,7 @@ class Scatter {
     const said = `Scatter of ${plural(n, "unit")}: value across, importance up. Arrow keys go from unit to unit by value.`;
     this.holder.replaceChildren(
       draw("svg", { viewBox: `0 0 ${this.width} ${HEIGHT}`, width: this.width, height: HEIGHT, role: "group", "aria-label": said },
-        grid, fixed, crosses, this.reach, dots, this.labels, this.ring),
+        grid, crosses, this.reach, dots, this.labels, this.ring),
     );
     this.paint(shown);
   }
@@ -156,10 +144,9 @@ class Scatter {
     this.circles.forEach((circle, i) => {
       const t = Math.abs(strengths[i]);
       const side = undirected ? "neutral" : t < 0.002 ? "silent" : strengths[i] < 0 ? "against" : "for";
-      const pale = this.pale.has(i);
       const small = this.points[i].r <= 5;
-      circle.setAttribute("class", [side, ...(small ? ["small"] : []), ...(pale ? ["pale"] : []), ...(gone[i] ? ["gone"] : [])].join(" "));
-      circle.setAttribute("fill-opacity", (pale ? 0.06 : crowded ? 0.04 + 0.4 * t : 0.1 + 0.6 * t).toFixed(3));
+      circle.setAttribute("class", [side, ...(small ? ["small"] : []), ...(gone[i] ? ["gone"] : [])].join(" "));
+      circle.setAttribute("fill-opacity", (crowded ? 0.04 + 0.4 * t : 0.1 + 0.6 * t).toFixed(3));
     });
     const obstacles = this.heavy.concat(order.slice(0, LABELLED)).map((i) => this.points[i])
       .map((p) => ({ x: p.x - p.r, y: p.y - p.r, width: 2 * p.r, height: 2 * p.r }));
@@ -167,15 +154,12 @@ class Scatter {
     this.ruler.font = "12px system-ui, sans-serif";
     const said = (i) => !/^[\p{P}\s]*$/u.test(names[i]);
     const top = largest(strengths) || 1;
-    const chosen = order.slice(0, LABELLED).filter((i, at) => names[i].trim() && (this.pale.has(i)
-      ? Math.abs(strengths[i]) >= WEAK * top && said(i)
-      : at < 8 || (Math.abs(strengths[i]) > 0.03 * top && said(i))));
-    chosen.sort((a, b) => this.pale.has(a) - this.pale.has(b)); // the sort is stable: determined ones first, then by strength
+    const chosen = order.slice(0, LABELLED).filter((i, at) => names[i].trim() && (at < 8 || (Math.abs(strengths[i]) > 0.03 * top && said(i))));
     const wanted = chosen.map((i) => ({ ...this.points[i], width: this.ruler.measureText(brief(names[i], 22)).width + 4, height: 14 }));
     this.labels.replaceChildren();
-    place(wanted, [...obstacles, ...this.reserved], { left: inner.left, right: inner.right, top: inner.top - 10, bottom: inner.bottom }).forEach((box, k) => {
+    place(wanted, obstacles, { left: inner.left, right: inner.right, top: inner.top - 10, bottom: inner.bottom }).forEach((box, k) => {
       if (!box) return;
-      const look = { x: box.x + box.width / 2, y: box.y + 11, "text-anchor": "middle", class: this.pale.has(chosen[k]) ? "pale" : "" };
+      const look = { x: box.x + box.width / 2, y: box.y + 11, "text-anchor": "middle" };
       this.labels.append(draw("text", look, brief(names[chosen[k]], 22)));
     });
   }
@@ -183,26 +167,13 @@ class Scatter {
   // The 95% intervals of value and importance as a path, cut at the edges.
   cross(i, { toX, toY, inner }) {
     const { x, y, within } = this.shown;
-    if (!within?.x || this.points[i].far) return "";
+    if (!within?.x) return "";
     const cut = (at, low, high) => Math.min(high, Math.max(low, at)).toFixed(1);
     const reach = (half) => (half === null ? 1e9 : half);
     const across = [-1, 1].map((side) => cut(toX(x[i] + side * reach(within.x[i])), inner.left, inner.right));
     const up = within.y ? [-1, 1].map((side) => cut(toY(y[i] + side * reach(within.y[i])), inner.top, inner.bottom)) : null;
     const { x: cx, y: cy } = this.points[i];
     return `M${across[0]} ${cy}H${across[1]}${up ? `M${cx} ${up[0]}V${up[1]}` : ""}`;
-  }
-
-  // The background, on the edge where it is far out.
-  drawBackground(group, [value, importance], { inner, toX, toY, left, right, low, high }) {
-    const x = toX(Math.min(right, Math.max(left, value)));
-    const y = toY(Math.min(high, Math.max(low, importance)));
-    const far = value < left || value > right || importance < low || importance > high;
-    const mark = draw("path", { d: `M${x} ${y - 6}l6 6l-6 6l-6-6z` });
-    mark.append(draw("title", {}, `background, part of every query: value ${signed(value)}, importance ${signed(importance)}${far ? " (outside this picture)" : ""}`));
-    const toLeft = x > inner.right - 90;
-    const label = far ? "background ⇢" : "background";
-    group.append(mark, draw("text", { x: x + (toLeft ? -9 : 9), y: y + 4, "text-anchor": toLeft ? "end" : "start" }, label));
-    this.reserved.push({ x: x - (toLeft ? 90 : 7), y: y - 8, width: 97, height: 16 });
   }
 
   nearest(event) {

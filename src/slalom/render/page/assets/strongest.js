@@ -18,9 +18,8 @@ class Strongest {
   show(reading, key, move) {
     const [numbers, within, sizes] = [reading.numbers(key), reading.within(key), reading.sizes(key)];
     const { units } = reading.content;
-    const unknown = reading.unknown(key);
-    const order = units.map((_, i) => i).filter((i) => units[i].trim() && !unknown[i]).sort((a, b) => sizes[b] - sizes[a] || a - b).slice(0, STRONGEST);
-    const places = decimals(numbers.filter((_, i) => !unknown[i]));
+    const order = units.map((_, i) => i).filter((i) => units[i].trim()).sort((a, b) => sizes[b] - sizes[a] || a - b).slice(0, STRONGEST);
+    const places = decimals(numbers);
     order.splice(Math.max(1, order.filter((i) => /[1-9]/.test(plain(numbers[i], places))).length)); // the rest rounds to zero
     const own = order.map((i) => numbers[i]);
     const axis = barAxis(own, within && order.map((i) => within[i]));

@@ -1,33 +1,55 @@
-// Explanation.predict in the page: a softmax-weighted average of the values of the units that are kept, background included,
-// then the link; or, with a base, a plain sum. Then the correction near the text, pairs of units and the effect of their places
-// (a two-scale surrogate), and the effect of the length. Scores are arrays: one log odds, or one centred logit per class.
+// Explanation.predict in the page: the formula of a Slalom (values that add up or compete, bias and link) and its parts, or a plain
+// sum. Scores are arrays: one log odds, or one centred logit per class.
 
 const asRow = (part) => (Array.isArray(part) ? part : [part]);
 
-// Return the scores for counts (how often each unit is there), or null where they are not defined: nothing is left.
+// Return the scores for counts: how often each unit is there.
 function predict(model, counts) {
-  const { lengths, sizes } = model;
-  let scores = model.base === null ? softmaxed(model, counts) : summed(model, counts);
-  if (scores === null) return null;
-  if (model.near) scores = corrected(model, counts, scores);
-  if (!lengths) return scores;
-  const left = Math.round(counts.reduce((sum, c, i) => sum + c * sizes[i], 0));
-  const offsets = asRow(lengths[Math.min(left, lengths.length - 1)]);
-  return scores.map((s, c) => s + offsets[c]);
+  if (model.kind === "additive") return asRow(model.base).map((b, k) => b + total(counts, (c, i) => c * asRow(model.effects[i])[k]));
+  const scores = competing(model, counts);
+  for (const part of model.parts) {
+    const more = PARTS[part.kind](part, counts, scores.length);
+    scores.forEach((_, k) => { scores[k] += more[k]; });
+  }
+  return scores;
 }
 
-// Add x^p (A - sum d c), x = sum t c, sum g c c of the pairs, and h of the shifts.
-function corrected({ near, pair_units: pairs, pair_effects: effects, shifts }, counts, scores) {
-  const { level, changes, shares, power } = near;
-  const fade = counts.reduce((sum, k, i) => sum + k * shares[i], 0) ** power;
-  const moved = shifts ? shifted(shifts, counts, scores.length) : scores.map(() => 0);
-  return scores.map((s, c) => {
-    const left = counts.reduce((sum, k, i) => sum - k * asRow(changes[i])[c], asRow(level)[c]);
-    return pairs.reduce((sum, [i, j], k) => sum + asRow(effects[k])[c] * counts[i] * counts[j], s + fade * left + moved[c]);
+function total(counts, term) {
+  return counts.reduce((sum, c, i) => (c > 0 ? sum + term(c, i) : sum), 0);
+}
+
+// link(b + sum of c u share^kappa)
+function competing({ values, importances, competition, bias, link }, counts) {
+  const top = importances.reduce((most, s, i) => (counts[i] > 0 ? Math.max(most, s) : most), -Infinity);
+  const weight = total(counts, (c, i) => c * Math.exp(importances[i] - top));
+  const shares = importances.map((s) => (Math.exp(s - top) / weight) ** competition);
+  const scores = asRow(bias).map((b, k) => b + total(counts, (c, i) => c * asRow(values[i])[k] * shares[i]));
+  return link ? scores.map((z) => link[0] + link[1] * Math.tanh((z - link[0]) / link[1])) : scores;
+}
+
+// Sum of pulls of the parts of the text that were asked, which fade with the distance: the rates of the units that differ.
+function neighbours(part, counts, n) {
+  part.kept ??= unpacked(part.rows, part.pulls.length, part.rates.length);
+  const scores = new Array(n).fill(0);
+  part.kept.forEach((kept, row) => {
+    const distance = part.rates.reduce((sum, rate, atom) => {
+      const c = counts[part.unit_of_atom[atom]];
+      return sum + rate * (kept[atom] ? 1 - c : c);
+    }, 0);
+    const near = Math.exp(-distance);
+    asRow(part.pulls[row]).forEach((pull, k) => { scores[k] += near * pull; });
   });
+  return scores;
 }
 
-// Return the sum of h over the knots: each has a table of offsets by the number of atoms that are missing before it.
+// Rows of bits from base64, each row padded to whole bytes.
+function unpacked(text, rows, n) {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const width = Math.ceil(n / 8);
+  return Array.from({ length: rows }, (_, row) => Array.from({ length: n }, (_, i) => (bytes[row * width + (i >> 3)] >> (7 - (i & 7))) & 1));
+}
+
+// Sum of h over the knots: each has a table of offsets by the number of atoms that are missing before it.
 function shifted({ units, knots, sizes, offsets }, counts, n) {
   const missing = new Array(offsets.length).fill(0);
   units.forEach((unit, entry) => { missing[knots[entry]] += sizes[entry] * (1 - counts[unit]); });
@@ -38,48 +60,18 @@ function shifted({ units, knots, sizes, offsets }, counts, n) {
     const at = Math.min(Math.max(gone, 0), table.length);
     const low = Math.min(Math.floor(at), table.length - 1);
     const [here, next] = [asRow(table[low]), low + 1 < table.length ? asRow(table[low + 1]) : new Array(n).fill(0)];
-    for (let c = 0; c < n; c++) scores[c] += here[c] + (at - low) * (next[c] - here[c]);
+    for (let k = 0; k < n; k++) scores[k] += here[k] + (at - low) * (next[k] - here[k]);
   });
   return scores;
 }
 
-function summed({ values, base }, counts) {
-  return asRow(base).map((b, c) => counts.reduce((sum, k, i) => sum + k * asRow(values[i])[c], b));
-}
-
-function softmaxed({ values, importances, background, link }, counts) {
-  let top = background ? background[1] : -Infinity;
-  for (let i = 0; i < counts.length; i++) {
-    if (counts[i] > 0) top = Math.max(top, Math.log(counts[i]) + importances[i]);
-  }
-  if (top === -Infinity) return null;
-  const weights = Float64Array.from(counts, (c, i) => (c > 0 ? Math.exp(Math.log(c) + importances[i] - top) : 0));
-  const rest = background ? Math.exp(background[1] - top) : 0;
-  const total = weights.reduce((sum, w) => sum + w, rest);
-  const n = asRow(values[0]).length;
-  let scores = new Array(n).fill(0);
-  for (let i = 0; i < counts.length; i++) {
-    if (weights[i] === 0) continue;
-    const row = asRow(values[i]);
-    for (let c = 0; c < n; c++) scores[c] += (weights[i] / total) * row[c];
-  }
-  if (background) asRow(background[0]).forEach((v, c) => { scores[c] += (rest / total) * v; });
-  if (link) {
-    const [middle, reach] = link.map(asRow);
-    scores = scores.map((s, c) => middle[c] + reach[c] * Math.tanh((s - middle[c]) / reach[c]));
-    if (n > 1) {
-      const mean = scores.reduce((sum, s) => sum + s, 0) / n;
-      scores = scores.map((s) => s - mean);
-    }
-  }
-  return scores;
-}
+const PARTS = { neighbours, shifts: shifted };
 
 // Return probabilities: of the one target, or of every class.
 function probabilities(scores) {
   if (scores.length === 1) return [1 / (1 + Math.exp(-scores[0]))];
   const top = Math.max(...scores);
   const weights = scores.map((s) => Math.exp(s - top));
-  const total = weights.reduce((sum, w) => sum + w, 0);
-  return weights.map((w) => w / total);
+  const sum = weights.reduce((all, w) => all + w, 0);
+  return weights.map((w) => w / sum);
 }

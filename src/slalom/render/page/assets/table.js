@@ -21,8 +21,8 @@ class Table {
     holder.addEventListener("keydown", (event) => this.key(event, unitOf(event)));
   }
 
-  // columns: [{ key, label, title, numbers, within, unknown, brief, marked, strengths, axis, write, signed }]; within: half the 95%
-  // intervals, not written where brief; unknown: which numbers are too uncertain to show; marked: grey where the interval contains zero;
+  // columns: [{ key, label, title, numbers, within, brief, marked, strengths, axis, write, signed }]; within: half the 95%
+  // intervals, not written where brief; marked: grey where the interval contains zero;
   // strengths: to sort by; axis: of the bars
   // names: of the units; numbered(unit): what tells it from others of its name; first: key of the column to sort by until the reader
   // chooses one; gone: which are removed; stay: do not scroll to the top
@@ -87,8 +87,7 @@ class Table {
     const column = this.columns.find((one) => one.key === key);
     const numbers = way === "strength" ? column.strengths : column.numbers;
     const sign = way === "up" ? 1 : -1;
-    const last = (unit) => Number(column.unknown?.[unit] ?? false);
-    const compared = (a, b) => last(a) - last(b) || (last(a) ? 0 : sign * (numbers[a] - numbers[b])) || a - b;
+    const compared = (a, b) => sign * (numbers[a] - numbers[b]) || a - b;
     this.order = this.names.map((_, i) => i).sort(compared);
     this.rank = new Int32Array(this.order.length);
     this.order.forEach((unit, at) => { this.rank[unit] = at; });
@@ -136,10 +135,6 @@ class Table {
     for (const column of this.columns) {
       if (column.key === "unit") {
         row.append(make("th", { scope: "row", class: "name", dir: "auto", title: brief(this.names[unit], 400) }, brief(this.names[unit], 60), this.numbered(unit)));
-        continue;
-      }
-      if (column.unknown?.[unit]) {
-        row.append(make("td", { class: `${this.place(column)} doubt unknown` }, UNKNOWN));
         continue;
       }
       const x = column.numbers[unit];

@@ -81,6 +81,9 @@ function createViewer(root, options = {}) {
     const { prediction, answer, score_name: scale } = state.text;
     const tile = (name, ...said) => make("div", {}, make("span", { class: "term" }, name), make("span", { class: "said" }, ...said));
     ui["text-title"].textContent = answer ? "Sources" : "Text";
+    ui.headline.textContent = state.text.headline;
+    ui.headline.hidden = !state.text.headline;
+    ui.competition.textContent = state.text.competition && ` ${state.text.competition[0].toUpperCase()}${state.text.competition.slice(1)}.`;
     ui.head.classList.toggle("answered", answer !== null);
     ui.head.replaceChildren(...(answer ? answerTiles(answer, tile) : reading.number ? [] : [
       prediction
@@ -123,28 +126,18 @@ function createViewer(root, options = {}) {
       ...(doubt.some(Boolean) ? [key(`${undirected ? "neutral" : "for"} unsure`, "not distinguishable from zero")] : []),
       make("span", { class: "means" }, `Colour: ${title}.`),
     );
-    ui["strongest-title"].textContent = `Strongest by ${name.toLowerCase()}${reading.unknown(state.score).every(Boolean) ? `: ${UNKNOWN}` : ""}`;
+    ui["strongest-title"].textContent = `Strongest by ${name.toLowerCase()}`;
     strongest.show(reading, state.score, same);
-    const { units, surrogate } = state.text;
-    const background = surrogate.background && [asRow(surrogate.background[0])[reading.at], surrogate.background[1]];
+    const { units } = state.text;
     const order = units.map((_, i) => i).sort((a, b) => Math.abs(shares[b]) - Math.abs(shares[a]));
     const look = { strengths: shares, undirected, order };
     ui["scatter-card"].hidden = !marks();
     if (!marks()) return;
     const frame = state.text.frames[reading.at];
-    drawPale(frame);
     const within = { x: reading.within("value"), y: reading.within("importance") };
-    if (moved) scatter.show({ names: units, x: reading.numbers("value"), y: reading.numbers("importance"), within, weights: reading.numbers("weight"), frame, background, gone: gone(), ...look });
+    if (moved) scatter.show({ names: units, x: reading.numbers("value"), y: reading.numbers("importance"), within, weights: reading.numbers("weight"), frame, gone: gone(), ...look });
     else scatter.paint(look);
     ui["scatter-within"].hidden = !scatter.crossed;
-  }
-
-  function drawPale({ x: [low, high], pale }) {
-    const outside = reading.numbers("value").some((v) => v < low || v > high);
-    ui.pair.classList.toggle("undetermined", 2 * pale.length > state.text.units.length); // then the table comes first
-    ui["scatter-pale"].hidden = !pale.length;
-    ui["scatter-pale"].textContent = ` Pale (${pale.length} of ${state.text.units.length}): too uncertain to show, the 95% interval of value or`
-      + ` importance is too wide to say where it is.${outside ? " A triangle on the edge: its value is further out." : ""}`;
   }
 
   function drawClasses() {
@@ -157,26 +150,22 @@ function createViewer(root, options = {}) {
   }
 
   function drawTable() {
-    const { units, length_effect: effect, place_effect: moved } = state.text;
+    const { units, place_effect: moved } = state.text;
     const [main] = reading.kinds;
     ui["table-se"].hidden = !reading.kinds.some(({ name: key }) => reading.within(key) !== undefined);
     ui["table-doubt"].hidden = !reading.kinds.some(({ name: key }) => reading.numbers(key) !== null && reading.doubtful(key).some(Boolean));
-    ui["table-length"].hidden = effect === null && moved === null;
+    ui["table-place"].hidden = moved === null;
     const own = (part) => (reading.several ? part[state.class] : part);
-    const included = [
-      effect === null ? "" : ` ${signed(own(effect), 3)} of each token's removal is the text getting shorter.`,
-      moved === null ? "" : ` Up to ${own(moved).toFixed(3)} of a removal arises because later words shift position.`,
-    ];
     const changes = reading.kinds.filter(({ kind }) => kind === "effect" || kind === "share").map(({ label }) => label);
-    ui["table-length"].textContent = `${included.join("")} ${changes.join(", ")} include it.`;
+    if (moved !== null) ui["table-place"].textContent = ` Up to ${own(moved).toFixed(3)} of a removal arises because later words shift position. ${changes.join(", ")} include it.`;
     const columns = [{ key: "unit", label: "Unit", title: "in the order of the text", numbers: units.map((_, i) => i) }];
-    for (const { name: key, label, meaning: title, kind, unknown: some } of reading.kinds) {
-      const [numbers, unknown, within] = [reading.numbers(key), reading.unknown(key), reading.within(key)];
+    for (const { name: key, label, meaning: title, kind } of reading.kinds) {
+      const [numbers, within] = [reading.numbers(key), reading.within(key)];
       if (numbers === null) continue;
-      const places = decimals(numbers.filter((_, i) => !unknown[i]));
+      const places = decimals(numbers);
       const directed = kind !== "attention";
       columns.push({
-        key, label, title, numbers, unknown, places, within, signed: directed, marked: directed, brief: key !== main.name && !some, // its interval is in the tip
+        key, label, title, numbers, places, within, signed: directed, marked: directed, brief: key !== main.name && ["effect", "share"].includes(kind), // its interval is in the tip
         strengths: directed || !state.text.signed ? reading.sizes(key) : undefined,
         axis: key === main.name ? barAxis(numbers, within) : undefined,
         write: (x) => reading.written(key, x, places),
@@ -277,10 +266,6 @@ function createViewer(root, options = {}) {
     for (const { name: key, label } of reading.kinds) {
       const numbers = reading.numbers(key);
       if (numbers === null) continue;
-      if (reading.unknown(key)[unit]) {
-        rows.push([label, UNKNOWN, `${key === state.score ? "chosen" : ""} doubt`]);
-        continue;
-      }
       const within = reading.within(key)?.[unit];
       any ||= within !== undefined;
       const doubt = within !== undefined && !reading.undirected(key) && unsure(numbers[unit], within);

@@ -1,1 +1,0 @@
-"""Evidence maximisation: coordinates, objective, steps, solver, standard errors and the linear limit."""

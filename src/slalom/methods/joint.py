@@ -1,0 +1,192 @@
+"""Our methods: values that add up or compete, with what that formula leaves, fitted in one evidence.
+
+joint   queries of all kinds    right near the text and far from it
+local   1 to 10 units removed   small changes only
+
+At the end the units that are predicted to matter most are removed one by one, so that the effects that people quote are the
+model's own answers. Of a short text every unit was removed alone already.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core import Observed
+from slalom.core.checks import Floats
+from slalom.core.fitting.joint import Changes, Fitted, fitted
+from slalom.core.fitting.kernels import Kernel, NeighbourKernel, PlaceKernel
+from slalom.core.fitting.problem import Problem, explained_share
+from slalom.methods.base import Method, MethodContext, MethodResult
+from slalom.text import Deletions, Mixed, QueryPlan, Sampler, Units
+
+Keep = NDArray[np.bool_]
+
+_ASKED = 10  # strongest units that are removed one by one at the end
+_LEAST_BUDGET = 60  # of queries; below, all are planned in advance
+_WHOLE, _NEXT, _NOISY = 1e-3, 0.02, 20  # noise of the whole text, next to it, and removed units from which it is 1
+_MOST_ROWS = 1000  # in which the errors of Shapley values are computed
+_BLOCK = 256  # units whose errors are computed together
+# Seconds of one core, measured with 200 to 1,500 rows and 20 to 2,000 units: of steps by rows, and rows and units; of errors.
+_ROW_SECONDS, _UNIT_SECONDS, _ERROR_SECONDS = 2.1e-9, 5.6e-9, 1.1e-6
+
+
+@final
+@dataclass(frozen=True)
+class JointMethod(Method):
+    """Fits the formula and what it leaves to the scores of sampled queries.
+
+    Args:
+        name: Name of the method.
+        sampler: Chooses the queries.
+        summary: One line on what it does.
+        unit: Default unit.
+        check: Largest default number of held-out queries.
+    """
+
+    name: str
+    sampler: Sampler
+    summary: str = ""
+    unit: str = "token"
+    check: int = 100
+    most: ClassVar[int] = 1500  # one fit then takes a minute, and eight times as long with twice as many
+    plans_all: ClassVar[bool] = True
+
+    @property
+    def finds_pairs(self) -> bool:
+        return isinstance(self.sampler, Mixed)
+
+    def seconds(self, n: int, rows: int) -> float:
+        return rows**2 * (_ROW_SECONDS * rows + _UNIT_SECONDS * n) + _ERROR_SECONDS * n**2
+
+    def further(self, n: int, budget: int) -> int:
+        return _ASKED if budget >= _LEAST_BUDGET and n > _ASKED else 0
+
+    def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
+        later = self.further(len(units), budget)
+        plan = self.sampler.draw(units.shared.type_of_unit, budget - later, rng, empty)
+        if later and len(_single(plan.keep)) == len(units):  # all have been removed alone
+            return self.sampler.draw(units.shared.type_of_unit, budget, rng, empty)
+        return plan
+
+    def explain(self, context: MethodContext) -> MethodResult:
+        keep, scores = context.plan.keep, context.observed or Observed(context.scores)
+        units, left = context.units, context.budget - len(context.plan.keep)
+        problem = Problem.of(keep.astype(float), scores.start(), None)
+        if problem.steady or problem.rows_alike:
+            constant = problem.constant()
+            return MethodResult(constant.model, constant.r2, constant.diagnosis)
+        found = self.posterior(units, keep, scores)
+        further = self._strongest(found, keep, min(left, _ASKED)) if scores.exact and left > 0 else keep[:0]
+        if len(further):
+            keep, scores = np.concatenate([keep, further]), Observed(np.concatenate([scores.scores, context.ask(further)]))
+            found = self.posterior(units, keep, scores, found)
+        model = found.model
+        tested = scores.known if scores.known.any() else np.ones(len(keep), dtype=bool)
+        r2 = explained_share(model(keep[tested].astype(float)), scores.start()[tested], np.ones(int(tested.sum())))
+        measured = dict(_measured(keep, scores.scores, units.shared.type_of_unit)) if scores.exact else {}
+        errors = dict(_errors(found, units.shared.type_of_unit))
+        for name, own in measured.items():
+            errors[name] = np.where(np.isnan(own), errors[name], 0.0)
+        return MethodResult(model, r2, errors=errors, measured=measured)
+
+    def posterior(self, units: Units, keep: Keep, scores: Observed, before: Fitted | None = None) -> Fitted:
+        """Fit all parts; again, with further rows, where there is a fit of most of them.
+
+        Args:
+            units: Units of the text.
+            keep: Which units each row keeps (m, n).
+            scores: Scores of the rows.
+            before: A fit of most of the rows, which is taken up.
+        """
+        types = units.shared.type_of_unit
+        kernels: list[Kernel] = (
+            [] if len(units) == 1 else [kernel(keep, units.sizes) for kernel in (NeighbourKernel, PlaceKernel)]
+        )
+        counts = keep @ np.eye(int(types.max()) + 1)[types]
+        return fitted(counts, scores, _profile(keep), kernels, types, before=before)
+
+    def _strongest(self, found: Fitted, keep: Keep, most: int) -> Keep:
+        """Return the rows without one of the strongest units each, as far as they have not been asked."""
+        effects = np.abs(found.model.removal()).reshape(keep.shape[1], -1).max(axis=1)
+        known = _single(keep)
+        units = [unit for unit in np.argsort(-effects, kind="stable")[:_ASKED].tolist() if unit not in known]
+        return ~np.eye(keep.shape[1], dtype=bool)[units[:most]]
+
+
+def _profile(keep: Keep) -> Floats:
+    """Return how much more noise than others each row has (m,)."""
+    removed = (~keep).sum(axis=1)
+    return np.where(removed <= 1, _WHOLE, _NEXT + (1.0 - _NEXT) * np.minimum(removed, _NOISY) / _NOISY)
+
+
+def _single(keep: Keep) -> set[int]:
+    """Return the units that are removed alone in one of the rows."""
+    return set(np.argmin(keep[(~keep).sum(axis=1) == 1], axis=1).tolist())
+
+
+def _measured(keep: Keep, scores: Floats, types: NDArray[np.int64]) -> Iterator[tuple[str, Floats]]:
+    """Yield removals and values by the model's own answers to rows (m, n), (n,) or (n, n_classes); NaN where not asked."""
+    n, kept = keep.shape[1], keep.sum(axis=1)
+    for name, start, one in (("removal", n, n - 1), ("value", 0, 1)):
+        before, rows = scores[kept == start], np.flatnonzero(kept == one)
+        if len(before) and len(rows):
+            found = np.full((n, *scores.shape[1:]), np.nan)
+            found[np.argmax(keep[rows] != (start == n), axis=1)] = (
+                before[0] - scores[rows] if start else scores[rows] - before[0]
+            )
+            if name == "value":  # alone, equal units are one input
+                known = np.flatnonzero(~np.isnan(found.reshape(n, -1)[:, 0]))
+                same = types[:, None] == types[known]
+                found = np.where(
+                    same.any(axis=1).reshape(-1, *[1] * (found.ndim - 1)), found[known[same.argmax(axis=1)]], np.nan
+                )
+            yield name, found + 0.0  # no -0.0
+
+
+def _errors(found: Fitted, types: NDArray[np.int64]) -> Iterator[tuple[str, Floats]]:
+    """Yield the names of scores and their standard errors (n,) or (n, n_classes)."""
+    n = len(types)
+    empty, whole = np.zeros((1, n), dtype=bool), np.ones((1, n), dtype=bool)
+
+    def against(other: Keep, rows: Keep) -> Floats:
+        errors = []
+        for block in (rows[k : k + _BLOCK] for k in range(0, n, _BLOCK)):
+            matrix = np.hstack([-np.ones((len(block), 1)), np.eye(len(block))])
+            profile = np.append(0.0, _profile(block))
+            errors.append(found.errors(_changes(np.concatenate([other, block]), types, matrix)._replace(profile=profile)))
+        return np.concatenate(errors)
+
+    yield "removal", against(whole, ~np.eye(n, dtype=bool))
+    yield "value", against(empty, np.eye(n, dtype=bool))
+    yield "importance", found.importances_se[types]
+    if 2 * n <= _MOST_ROWS:
+        yield "shapley", found.errors(_orders(n, types))
+
+
+def _changes(keep: Keep, types: NDArray[np.int64], matrix: Floats) -> Changes:
+    return Changes(keep @ np.eye(int(types.max()) + 1)[types], keep, matrix)
+
+
+def _orders(n: int, types: NDArray[np.int64]) -> Changes:
+    """Return the mean effects of the units in a few orders, as differences of predictions."""
+    number = 2 * int(np.clip(_MOST_ROWS // (2 * (n + 1)), 1, 4))
+    rng, half = np.random.default_rng(0), []
+    for _ in range(number // 2):
+        order = rng.permutation(n)
+        half += [order, order[::-1]]
+    place = np.argsort(half, axis=1)
+    keep = np.arange(n + 1)[:, None] > place[:, None, :]  # (orders, steps, units)
+    matrix, units, steps = np.zeros((n, number, n + 1)), np.arange(n), place
+    for k in range(number):
+        matrix[units, k, steps[k] + 1] += 1.0 / number
+        matrix[units, k, steps[k]] -= 1.0 / number
+    return _changes(keep.reshape(-1, n), types, matrix.reshape(n, -1))
+
+
+OURS = (
+    JointMethod("joint", Mixed(), "values, importances and how words compete, from queries of all kinds"),
+    JointMethod("local", Deletions(), "the same from 1 to 10 units removed: small changes only"),
+)
