@@ -413,3 +413,17 @@ def test_words_of_chinese_japanese_and_thai_are_words(monkeypatch):
     assert len(explain.decide(["这部电影不错"])[0]) == 1
     with pytest.raises(MissingExtra, match=r"slalom-xai\[segment\]"):
         explain("这部电影不错", unit="word")
+
+
+def test_an_interrupt_that_a_library_has_turned_into_an_error_ends_the_work():
+    def model(texts):
+        if len(texts) > 2:
+            try:
+                raise KeyboardInterrupt
+            except KeyboardInterrupt:
+                raise SystemError("error return without exception set") from None
+        return [1.0] * len(texts)
+
+    explain = slalom.Explainer(model, output="log_odds", progress=False)
+    with pytest.raises(KeyboardInterrupt):
+        explain(["a good film", "a bad film"], queries=20, errors="keep")
