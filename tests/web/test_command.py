@@ -83,7 +83,7 @@ def test_the_bundled_classifier_is_served_until_ctrl_c():
             "remote": False,
         }  # fmt: skip
         kinds = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        with request(port, "/api/explain", {"text": " ".join(60 * [TEXT]), "queries": 5000}, **kinds) as stream:
+        with request(port, "/api/explain", {"text": " ".join(60 * [TEXT]), "queries": 2000}, **kinds) as stream:
             assert stream.readline() == b"event: queued\n"
             process.send_signal(signal.SIGINT)  # with work under way
             rest = stream.read()

@@ -102,8 +102,7 @@ def explain(
                 drawn.append(_draw(e, output.png, number))
     except KeyboardInterrupt:
         place = f"{len(explanations) + len(failures)} of {len(texts)}"
-        kept = "run the same command to continue" if out or cost.cache else "use --out FILE to keep results"
-        complain(f"interrupted after {place} {plural(len(texts), 'text')}; {kept}")
+        complain(f"interrupted after {place} {plural(len(texts), 'text')}; {_kept(out, cost.cache)}")
         return 130
     html = output.html if explanations else None
     if html:
@@ -118,6 +117,17 @@ def explain(
     others = "; the others were explained" if explanations else ""
     complain(f"{len(failures)} of {count(len(texts), 'text')} failed: {numbers}{others}")
     return 1
+
+
+def _kept(out: Path | None, cache: Path | None) -> str:
+    """Return what an interruption leaves, and what to do."""
+    files = [
+        f"{str(path)!r} has the {what}"
+        for path, what in ((out, "results"), (cache, "model's answers"))
+        if path and path.exists()
+    ]
+    kept = f"{' and '.join(files)} so far; " if files else ""
+    return kept + ("run the same command to continue" if out or cache else "use --out FILE to keep results")
 
 
 def _is_dry(explainer: Any, texts: Sequence[str], done: int, target: str | int | None, cost: Cost, as_json: bool) -> bool:
