@@ -12,6 +12,7 @@ For counts from 0 to 1 the distance is linear in c, so that units can be merged:
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -69,12 +70,12 @@ class Neighbours(Part):
     def class_shape(self) -> tuple[int, ...]:
         return self.pulls.shape[1:]
 
-    @property
+    @cached_property
     def _starts(self) -> Floats:
         """Distances (k,) of the parts from the empty text."""
         return np.asarray(self.rows @ self.rates)
 
-    @property
+    @cached_property
     def _slopes(self) -> Floats:
         """How the distances grow with the count of each unit (n_units, k)."""
         slopes = np.zeros((self.n_units, len(self.pulls)))

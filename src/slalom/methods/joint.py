@@ -105,8 +105,7 @@ class JointMethod(Method):
         kernels: list[Kernel] = (
             [] if len(units) == 1 else [kernel(keep, units.sizes) for kernel in (NeighbourKernel, PlaceKernel)]
         )
-        counts = keep @ np.eye(int(types.max()) + 1)[types]
-        return fitted(counts, scores, _profile(keep), kernels, types, before=before)
+        return fitted(_counts(keep, types), scores, _profile(keep), kernels, types, before=before)
 
     def _strongest(self, found: Fitted, keep: Keep, most: int) -> Keep:
         """Return the rows without one of the strongest units each, as far as they have not been asked."""
@@ -114,6 +113,11 @@ class JointMethod(Method):
         known = _single(keep)
         units = [unit for unit in np.argsort(-effects, kind="stable")[:_ASKED].tolist() if unit not in known]
         return ~np.eye(keep.shape[1], dtype=bool)[units[:most]]
+
+
+def _counts(keep: Keep, types: NDArray[np.int64]) -> Floats:
+    """Return how often each row keeps each distinct unit (m, p)."""
+    return np.asarray(keep @ np.eye(int(types.max()) + 1)[types])
 
 
 def _profile(keep: Keep) -> Floats:
@@ -167,7 +171,7 @@ def _errors(found: Fitted, types: NDArray[np.int64]) -> Iterator[tuple[str, Floa
 
 
 def _changes(keep: Keep, types: NDArray[np.int64], matrix: Floats) -> Changes:
-    return Changes(keep @ np.eye(int(types.max()) + 1)[types], keep, matrix)
+    return Changes(_counts(keep, types), keep, matrix)
 
 
 def _orders(n: int, types: NDArray[np.int64]) -> Changes:

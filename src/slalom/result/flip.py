@@ -25,7 +25,7 @@ from slalom.errors import InputError, count, plural
 from slalom.result.plain import number, occurrence
 from slalom.result.scale import exclusive, lead, opposite
 from slalom.result.scale import threshold as usual_threshold
-from slalom.result.wording import one_unit, prediction_text, score_of
+from slalom.result.wording import asked, one_unit, prediction_text, score_of
 
 if TYPE_CHECKING:
     from slalom.result.explanation import Explanation
@@ -265,30 +265,24 @@ def headline(e: "Explanation") -> str:
 
 def _fall(e: "Explanation") -> str:
     (i,) = e.strongest(1)
-    share, known = float(expit(float(e.score) - e.removal[i])), "asked" if _asked(e)[i] else "predicted"
+    share, known = float(expit(float(e.score) - e.removal[i])), "asked" if asked(e, "removal")[i] else "predicted"
     return f"Without {_named(e, i)} {e.target} would be at {share:.0%} ({known})."
 
 
 def _change(e: "Explanation") -> str:
     """Return what changes the decision: the removal of one unit by the model's own answers, else what is predicted."""
-    rule, asked = Rule(e, None), np.flatnonzero(_asked(e))
-    scores = e.score - e.removal[asked]
-    if len(asked) and (flips := rule.flipped(scores)).any():
+    rule, known = Rule(e, None), np.flatnonzero(asked(e, "removal"))
+    scores = e.score - e.removal[known]
+    if len(known) and (flips := rule.flipped(scores)).any():
         best = int(np.argmin(np.where(flips, rule.margins(scores), np.inf)))
-        return f"Without {_named(e, int(asked[best]))} it would be {_said(e, rule, scores[best], 'asked')}."
+        return f"Without {_named(e, int(known[best]))} it would be {_said(e, rule, scores[best], 'asked')}."
     flip = propose(e)
-    if flip is None or (len(flip.units) == 1 and flip.units[0] in asked):
+    if flip is None or (len(flip.units) == 1 and flip.units[0] in known):
         return "No removal that slalom predicts changes that."
     if len(flip.units) > _FEW:
         return f"It takes the removal of {count(len(flip.units), one_unit(e))} to change that (predicted)."
     left = e.predict(~np.isin(np.arange(len(e)), flip.units))
     return f"Without {' and '.join(_named(e, i) for i in flip.units)} it would be {_said(e, rule, left, 'predicted')}."
-
-
-def _asked(e: "Explanation") -> Masks:
-    """Return which units were removed alone and asked."""
-    own = e.measured.get("removal")
-    return np.zeros(len(e), dtype=bool) if own is None else np.asarray(~np.isnan(own.reshape(len(e), -1)).any(axis=1))
 
 
 def _named(e: "Explanation", i: int) -> str:

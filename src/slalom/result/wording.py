@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slalom.errors import count
 from slalom.result.fidelity import EXACT
@@ -105,7 +106,7 @@ def unit_texts(e: "Explanation", chosen: Iterable[int]) -> list[str]:
     texts = []
     for i in chosen:
         if e.signed:
-            sure = certain is None or certain[i] or _asked(e, "removal", i)
+            sure = certain is None or certain[i] or asked(e, "removal")[i]
             doubt = "" if sure else " (not distinguishable from zero)"
             parts = [f"removal {_with_error(e, 'removal', i)}{doubt}"]
         else:
@@ -117,10 +118,10 @@ def unit_texts(e: "Explanation", chosen: Iterable[int]) -> list[str]:
     return texts
 
 
-def _asked(e: "Explanation", name: str, i: int) -> bool:
-    """Return whether a score of a unit is the model's own answer."""
-    measured = e.measured.get(name)
-    return measured is not None and not bool(np.isnan(measured[i]).any())
+def asked(e: "Explanation", name: str) -> NDArray[np.bool_]:
+    """Return of which units (n,) a score is the model's own answer."""
+    own = e.measured.get(name)
+    return np.zeros(len(e), dtype=bool) if own is None else np.asarray(~np.isnan(own.reshape(len(e), -1)).any(axis=1))
 
 
 def _with_error(e: "Explanation", name: str, i: int) -> str:
@@ -128,7 +129,7 @@ def _with_error(e: "Explanation", name: str, i: int) -> str:
     score, errors = e.all_classes(name)[i], e.errors.get(name)
     if np.ndim(score):
         return f"({number(score, e.labels)})"
-    if _asked(e, name, i):
+    if asked(e, name)[i]:
         return f"{number(score + 0.0)} (asked)"
     if errors is None or not np.isfinite(errors[i]):
         return number(score)

@@ -128,11 +128,14 @@ class Parameters(NamedTuple):
         by = np.column_stack([slope[:, None] * by_value, slope[:, None] * by_importance, *others])
         return self.middle + reach * bound, by
 
+    def evidence(self, counts: Floats) -> Floats:
+        """Return A(c) (m,), what the units say together, before bias and link."""
+        weights, kappa = np.exp(self.importances), self.competition
+        return np.asarray(counts @ (self.values * weights**kappa) / np.maximum(counts @ weights, 1e-300) ** kappa)
+
     def predict(self, counts: Floats, linked: bool) -> Floats:
         """Return the scores (m,)."""
-        weights, kappa = np.exp(self.importances), self.competition
-        z = self.bias + counts @ (self.values * weights**kappa) / np.maximum(counts @ weights, 1e-300) ** kappa
-        reach = np.exp(self.log_reach)
+        z, reach = self.bias + self.evidence(counts), np.exp(self.log_reach)
         return np.asarray(self.middle + reach * np.tanh((z - self.middle) / reach) if linked else z)
 
 
@@ -278,11 +281,8 @@ class _Search:
 
     def weigh(self) -> None:
         """Let units that matter to the formula matter to the residual."""
-        now = self.parameters(self.theta)
-        kappa, weights = now.competition, np.exp(now.importances)
         whole = np.bincount(self.kinds, minlength=self.p).astype(float)
-        rows = np.vstack([whole, whole - np.eye(self.p)])
-        sums = rows @ (now.values * weights**kappa) / np.maximum(rows @ weights, 1e-300) ** kappa
+        sums = self.parameters(self.theta).evidence(np.vstack([whole, whole - np.eye(self.p)]))
         effects = np.abs(sums[0] - sums[1:])[self.kinds]
         for kernel in self.kernels:
             kernel.weigh(_ALONE + effects / (effects.mean() + 1e-300))
