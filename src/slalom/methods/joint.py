@@ -176,7 +176,7 @@ def _changes(keep: Keep, types: NDArray[np.int64], matrix: Floats) -> Changes:
 
 def _orders(n: int, types: NDArray[np.int64]) -> Changes:
     """Return the mean effects of the units in a few orders, as differences of predictions."""
-    number = 2 * int(np.clip(_MOST_ROWS // (2 * (n + 1)), 1, 4))
+    number = 2 * int(np.clip(_MOST_ROWS // (4 * (n + 1)), 1, 4))
     rng, half = np.random.default_rng(0), []
     for _ in range(number // 2):
         order = rng.permutation(n)

@@ -40,7 +40,9 @@ def interactions(e: "Explanation", k: int, target: int | str | None) -> tuple[Pa
     column, n = e.column(target), len(e)
     chosen = np.arange(n)
     if n > _COMBINED:
-        chosen = np.sort(np.argsort(-np.abs(e.scores("shapley", target)), kind="stable")[:_COMBINED])
+        sizes = [np.abs(e.scores(name, target)) for name in ("removal", "value")]  # each may miss what the other finds
+        size = sum(own / max(float(own.max()), 1e-300) for own in sizes)
+        chosen = np.sort(np.argsort(-size, kind="stable")[:_COMBINED])
     first, second = (chosen[part] for part in np.triu_indices(len(chosen), 1))
     if not len(first):
         return ()

@@ -30,7 +30,8 @@ from slalom.interrupt import check
 
 _STEPS = 14  # at most
 _WEIGHED = (2, 5)  # steps before which units are weighed by how much they matter
-_SETTLED = 0.05  # change of the logarithm of a variance, and of a prediction in standard deviations of the scores
+_SIGNS = 64  # by which traces are estimated
+_SETTLED = 0.15  # change of the logarithm of a variance, and of a prediction in standard deviations of the scores
 _ALONE = 0.3  # how much a unit without an effect matters to the residual, beside the mean of the effects
 _VALUES, _IMPORTANCES = 3.0, 1.5  # prior deviations: in those of the scores; of logarithms
 COMPETITION_PRIOR = -1.0, 1.5  # mean and deviation of the logit of the competition before any score is known
@@ -140,10 +141,11 @@ class Parameters(NamedTuple):
 
 
 class Factor:
-    """A covariance by its Cholesky factor."""
+    """A covariance by its Cholesky factor, which is written over it."""
 
     def __init__(self, covariance: Floats) -> None:
-        self.lower = cholesky(covariance, lower=True, check_finite=False)
+        # Of its transpose, which is in the order of LAPACK: no copy.
+        self.lower = cholesky(covariance.T, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(self, columns: Floats) -> Floats:
         """Return the inverse times columns."""
@@ -153,9 +155,9 @@ class Factor:
         """Return the inverse of the factor times columns: their products are those with the inverse covariance."""
         return np.asarray(solve_triangular(self.lower, columns, lower=True, check_finite=False))
 
-    def inverse(self) -> Floats:
-        """Return the lower triangle of the inverse; the upper one is that of the factor, zeros."""
-        return np.asarray(lapack.dpotri(self.lower, lower=1)[0])
+    def back(self, columns: Floats) -> Floats:
+        """Return the transposed inverse of the factor times columns."""
+        return np.asarray(solve_triangular(self.lower, columns, lower=True, trans=1, check_finite=False))
 
 
 class _Search:
@@ -178,6 +180,8 @@ class _Search:
             self.scores, self.known = observed.working(self.scores, np.full(len(counts), self.spread**2))
         centre = float(self.scores.mean())
         reach = 2.0 * float(np.abs(self.scores - centre).max())
+        signs = np.random.default_rng(0).integers(0, 2, (len(counts), _SIGNS)) * 2.0 - 1.0
+        self.signs = signs / np.sqrt(_SIGNS)
         self.start = np.concatenate([np.zeros(2 * self.p), [centre, COMPETITION_PRIOR[0], centre, np.log(reach + 1e-300)]])
         self.theta = self.start
         self.log_variances = np.log(self.expected(0.05, 0.1))
@@ -239,19 +243,14 @@ class _Search:
         moved = self.damped(self.start + prior * (by.T @ pull), prior, left)
         change = float(np.abs(self.parameters(moved).predict(self.counts, self.linked) - predicted).max()) / self.spread
         self.theta = moved
-        variances, noise = np.exp(self.log_variances), np.exp(self.log_variances[-1]) * self.profile
-        whitened, inverse = factor.half(by[:, : 2 * p]), factor.inverse()
-        diagonal = np.diag(inverse)
-        blocks = by[:, :p], by[:, p : 2 * p]
-        columns = [variance * (part @ (part.T @ pull)) for variance, part in zip(variances, blocks, strict=False)]
-        traces = [variance * float((part**2).sum()) for variance, part in zip(variances, np.hsplit(whitened, 2), strict=False)]
-        for variance, kernel in zip(variances[2:-1], self.kernels, strict=True):
-            columns.append(variance * (kernel.matrix @ pull))
-            twice = 2.0 * np.vdot(inverse, kernel.matrix) - diagonal @ np.diag(kernel.matrix)
-            traces.append(variance * float(twice))
-        columns.append(noise * pull)
-        traces.append(float(diagonal @ noise))
-        pulled, trace = np.stack(columns, axis=1), np.array(traces)
+        # The trace of a part within the covariance is the mean of its quadratic form over signs, brought to that covariance.
+        turned = np.column_stack([pull, factor.back(self.signs)])
+        *variances, noise = np.exp(self.log_variances)
+        parts = [part @ (part.T @ turned) for part in (by[:, :p], by[:, p : 2 * p])]
+        parts += [kernel.matrix @ turned for kernel in self.kernels]
+        parts = [*(v * part for v, part in zip(variances, parts, strict=True)), (noise * self.profile)[:, None] * turned]
+        pulled = np.stack([part[:, 0] for part in parts], axis=1)
+        trace = np.array([np.vdot(turned[:, 1:], part[:, 1:]) for part in parts])
         certain = np.concatenate([_CERTAIN[:2], np.full(len(trace) - 2, _CERTAIN[2])])
         slope = 0.5 * (pull @ pulled - trace) - certain * (self.log_variances - np.log(self.expected(_EXPECTED, _EXPECTED)))
         bend = 0.5 * pulled.T @ factor.solve(pulled) + np.diag(certain + 0.25 * np.minimum(trace, 4.0))
@@ -266,13 +265,13 @@ class _Search:
     def damped(self, goal: Floats, prior: Floats, left: Floats) -> Floats:
         """Return the parameters on the way to a goal: as far as the tangent holds, and the posterior is higher there."""
         factor, way, free = Factor(left), goal - self.theta, prior > 0.0
+        sizes = np.abs(way[self.p : 2 * self.p]).max(), *np.abs(way[[-3, -1]])
+        share = min(1.0, *(most / max(float(size), 1e-9) for most, size in zip(_FURTHEST, sizes, strict=True)))
 
         def cost(theta: Floats) -> float:
             rest = factor.half(self.scores - self.parameters(theta).predict(self.counts, self.linked))
             return float(rest @ rest + ((theta - self.start)[free] ** 2 / prior[free]).sum())
 
-        sizes = np.abs(way[self.p : 2 * self.p]).max(), *np.abs(way[[-3, -1]])
-        share = min(1.0, *(most / max(float(size), 1e-9) for most, size in zip(_FURTHEST, sizes, strict=True)))
         now = cost(self.theta)
         for trial in share * 0.4 ** np.arange(6):
             if cost(self.theta + trial * way) < now:

@@ -100,7 +100,8 @@ class PlaceKernel(Kernel):
         return np.asarray(features.reshape(len(keep), -1))
 
     def between(self, a: Keep, b: Keep) -> Floats:
-        return self.features(a) @ self.features(b).T
+        x = self.features(a)
+        return x @ (x if a is b else self.asked if b is self.keep else self.features(b)).T
 
     def part(self, pulls: Floats) -> Shifts:
         n, classes = self.keep.shape[1], pulls.shape[1:]
