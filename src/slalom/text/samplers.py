@@ -29,7 +29,7 @@ _REACH = 10  # removed units that are still next to a text
 _SIZES = 48  # different sizes of subsets: inputs of equal length share a batch, and more do not improve the fit
 _SIZES_BESIDE = 36  # the same beside deletions
 _ALONE = 4  # one row in so many, at most, has one unit alone
-_NEAR = 0.35  # share of deletions among the other rows
+_NEAR = 0.35, 0.3, 0.7  # share of deletions among the others: with a row per unit, more for each doubling of them, at most
 _ANCHOR = 0.1  # weight of the whole text, relative to all subsets together
 _ANCHOR_NEAR = 1.0  # relative to all deletions: predictions are changes from the whole text, so an error there affects all
 
@@ -145,7 +145,8 @@ class Scales(Sampler):
 class Mixed(Sampler):
     """The whole text, none of it, units alone, deletions near the text, and subsets of every size.
 
-    Every distinct unit is alone in a row, for up to a quarter of the rows. A third of the others remove 1 to 10 units:
+    Every distinct unit is alone in a row, for up to a quarter of the rows. A third of the others, and up to two thirds where
+    there are many rows per unit, remove 1 to 10 units:
     k units in proportion to k, as such rows tell most; but every unit is removed alone where that takes at most two fifths of
     the deletions, or four fifths for a sentence. The rest are subsets, drawn in proportion to (1.05 - kept share)^2, as the
     scores of small ones vary most. Where the budget allows all subsets of a short text, it has them all.
@@ -153,7 +154,7 @@ class Mixed(Sampler):
     Example:
         >>> keep = Mixed().draw(np.arange(40), 200, np.random.default_rng(0), empty=True).keep
         >>> len(keep), int((keep.sum(axis=1) == 1).sum()), int((keep.sum(axis=1) >= 30).sum())
-        (200, 40, 60)
+        (200, 40, 113)
     """
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
@@ -163,7 +164,7 @@ class Mixed(Sampler):
         distinct_units = rng.permutation(np.unique(types, return_index=True)[1])
         alone = np.eye(n, dtype=bool)[distinct_units[: budget // _ALONE]]
         left = max(budget - 1 - int(empty) - len(alone), 0)
-        n_near, numbers, single = round(_NEAR * left), np.arange(1, min(_REACH, max(n // 2, 1)) + 1), alone[:0]
+        n_near, numbers, single = round(_near_share(left / n) * left), np.arange(1, min(_REACH, max(n // 2, 1)) + 1), alone[:0]
         if len(numbers) > 1 and n <= (0.8 if n <= _SENTENCE else 0.4) * n_near:
             # Every unit removed alone: the effect that people quote.
             single, numbers = ~np.eye(n, dtype=bool), numbers[1:]
@@ -175,6 +176,12 @@ class Mixed(Sampler):
         if len(keep) < budget:  # rows that were drawn twice
             keep = distinct(np.concatenate([keep, rng.permutation(spread(n, sizes, 2 * budget, rng, chances))]))[0]
         return _uniform(keep[:budget])
+
+
+def _near_share(rows_per_unit: float) -> float:
+    """Return the share of deletions: few rows must first tell what the units say, and that subsets tell best."""
+    least, more, most = _NEAR
+    return float(np.clip(least + more * np.log2(max(rows_per_unit, 1.0)), least, most))
 
 
 def _sizes(n: int, most: int, budget: int) -> NDArray[np.int64]:
