@@ -148,7 +148,7 @@ def test_a_larger_plan_has_the_proportions_of_one_that_is_drawn_at_once(sampler)
     assert shares[0] == pytest.approx(shares[1], rel=0.01)
 
 
-@cases(("n", "budget", "alone"), [(17, 180, True), (22, 200, True), (60, 200, False), (60, 600, True), (200, 1000, False)])
+@cases(("n", "budget", "alone"), [(17, 180, True), (22, 200, True), (60, 200, False), (60, 600, True), (260, 1000, False)])
 def test_every_unit_is_removed_alone_where_that_leaves_room_for_other_deletions(n, budget, alone):
     plan = draw(Mixed(), n, budget)
     removed = (~plan.keep).sum(axis=1)
