@@ -1,7 +1,7 @@
 """What each part of the method joint is worth: errors and fitting time without it, and its lines of code.
 
 Run: python benchmarks/ablation.py [--device cuda] [--texts 24] [--queries 500] [--models bundled imdb-bert-2 words FOLDER]
-       [--least 30] [--most 508]
+       [--sentences | --least 30 --most 508]
 
 near: mean squared error of the change of the score by 1 to 10 removals; far: 1 - R2 on subsets of all sizes; means over the
 texts, and in brackets those beside all parts. seconds: those of a text, without the model's. lines: what could be deleted.
@@ -28,7 +28,7 @@ from slalom.evaluate import fidelity
 from slalom.methods import joint as method
 
 from near_and_far import named
-from reviews import classifier, reviews
+from reviews import add_text_options, chosen_texts
 
 _FITTED, _CERTAIN = fitting.fitted, 40.0  # logit of a competition that is 0 or 1 to rounding
 
@@ -86,13 +86,11 @@ def lines(*parts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--texts", type=int, default=24)
+    add_text_options(parser)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--models", nargs="+", default=["bundled"])
-    parser.add_argument("--least", type=int, default=30, help="tokens of the shortest review")
-    parser.add_argument("--most", type=int, default=508, help="tokens of the longest review")
     options = parser.parse_args()
-    texts = reviews(classifier()[1], options.texts, options.least, options.most)
+    texts = chosen_texts(options)
     for name in options.models:
         model, device = named(name, options.device)
         explainer = Explainer(*model, device=device, check=0, queries=options.queries, progress=False)

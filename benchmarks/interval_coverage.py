@@ -108,13 +108,9 @@ def real(options):
 
 def removals(options):
     """Print the coverage of what real classifiers say of the text without each unit."""
-    from reviews import classifier, reviews, rows  # noqa: PLC0415  (imports torch)
+    from reviews import reviews, sentences, tokenizer  # noqa: PLC0415  (imports torch)
 
-    if options.sentences:
-        long = [row["text"] for row in rows("sst2_dev") if len(row["text"].split()) >= 8]
-        texts = [long[i] for i in np.random.default_rng(0).permutation(len(long))[: options.texts]]
-    else:
-        texts = reviews(classifier()[1], options.texts)
+    texts = sentences(options.texts) if options.sentences else reviews(tokenizer(), options.texts)
     print(
         f"{'classifier':<20}{'queries':<9}{'removal':<12}{'top':<7}{'prediction':<12}{'top':<7}{'shown':<7}"
         f"{'median error':<14}"

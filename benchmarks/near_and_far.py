@@ -1,7 +1,7 @@
 """Errors near the text and far from it, at equal total queries: the default method against its peers.
 
 Run: python benchmarks/near_and_far.py [--device cuda] [--texts 24] [--budgets 200 500 1000 1500] [--methods joint ...]
-       [--models imdb-bert-2 bundled words phrases FOLDER ...] [--least 30] [--most 508]
+       [--models imdb-bert-2 bundled words phrases FOLDER ...] [--sentences | --least 30 --most 508]
 
 Models: the classifier of `reviews`, the one that ships with slalom, scikit-learn pipelines (TF-IDF of words, or of words and
 phrases of two and three, and a logistic regression, trained here on 8000 reviews), and any saved classifier.
@@ -27,7 +27,7 @@ from slalom.methods import SurrogateMethod
 from slalom.methods import method as find_method
 from slalom.text import Scales
 
-from reviews import classifier, reviews, rows
+from reviews import add_text_options, chosen_texts, classifier, rows
 
 METHODS = ("joint", "scales", "local", "ridge", "ridge-scales", "lime")
 PIPELINES = {"words": 1, "phrases": 3}  # the longest phrases that count
@@ -54,14 +54,12 @@ def named(name, device):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--texts", type=int, default=24)
+    add_text_options(parser)
     parser.add_argument("--budgets", type=int, nargs="+", default=[200, 500, 1000, 1500])
     parser.add_argument("--models", nargs="+", default=["imdb-bert-2", "bundled"])
-    parser.add_argument("--least", type=int, default=30, help="tokens of the shortest review")
-    parser.add_argument("--most", type=int, default=508, help="tokens of the longest review")
     parser.add_argument("--methods", nargs="+", default=METHODS)
     options = parser.parse_args()
-    texts = reviews(classifier()[1], options.texts, options.least, options.most)
+    texts = chosen_texts(options)
     for name in options.models:
         model, device = named(name, options.device)
         Explainer(*model, device=device)(texts[:2], queries=300)  # warm up

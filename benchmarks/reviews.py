@@ -23,7 +23,12 @@ def classifier(device="cpu"):
             f"these benchmarks need the classifier {path}; set SLALOM_SHARED to the folder that has models/ and data/"
         )
     model = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32, trust_remote_code=False)
-    return model.to(device).eval(), AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    return model.to(device).eval(), tokenizer()
+
+
+def tokenizer():
+    """Return the tokenizer of the classifier."""
+    return AutoTokenizer.from_pretrained(SHARED / "models" / "imdb-bert-2", trust_remote_code=False)
 
 
 def rows(name):
@@ -43,3 +48,22 @@ def reviews(tokenizer, number=24, least=30, most=508, seed=0):
         if len(chosen) == number:
             break
     return chosen
+
+
+def sentences(number=40, seed=0):
+    """Return SST-2 sentences of 8 words and more."""
+    texts = [row["text"] for row in rows("sst2_dev") if len(row["text"].split()) >= 8]
+    return [texts[i] for i in np.random.default_rng(seed).permutation(len(texts))[:number]]
+
+
+def add_text_options(parser):
+    """Add the options that choose the texts to the parser of a benchmark."""
+    parser.add_argument("--texts", type=int, default=24)
+    parser.add_argument("--sentences", action="store_true", help="SST-2 sentences of 8 words and more instead of reviews")
+    parser.add_argument("--least", type=int, default=30, help="tokens of the shortest review")
+    parser.add_argument("--most", type=int, default=508, help="tokens of the longest review")
+
+
+def chosen_texts(options):
+    """Return the texts that such options choose."""
+    return sentences(options.texts) if options.sentences else reviews(tokenizer(), options.texts, options.least, options.most)

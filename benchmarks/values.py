@@ -1,7 +1,7 @@
 """Values against what the model says of each word alone, and how often 95% intervals hold its answers.
 
 Run: python benchmarks/values.py [--device cuda] [--texts 24] [--budgets 200 500 1000] [--models bundled words FOLDER ...]
-       [--least 30] [--most 508]
+       [--sentences | --least 30 --most 508]
 
 Each text is explained with two seeds, and the model is asked about every word alone and about the text without each word.
 
@@ -24,7 +24,7 @@ from scipy.stats import spearmanr
 from slalom import Explainer
 
 from near_and_far import named
-from reviews import classifier, reviews
+from reviews import add_text_options, chosen_texts
 
 
 class Judged(NamedTuple):
@@ -80,13 +80,11 @@ def row(explainer, texts, budget):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--texts", type=int, default=24)
+    add_text_options(parser)
     parser.add_argument("--budgets", type=int, nargs="+", default=[200, 500, 1000])
     parser.add_argument("--models", nargs="+", default=["bundled"])
-    parser.add_argument("--least", type=int, default=30, help="tokens of the shortest review")
-    parser.add_argument("--most", type=int, default=508, help="tokens of the longest review")
     options = parser.parse_args()
-    texts = reviews(classifier()[1], options.texts, options.least, options.most)
+    texts = chosen_texts(options)
     columns = (
         "1 - R2",
         "seeds",
