@@ -353,12 +353,12 @@ class Fitted:
         variance = (tangent**2) @ self._prior + np.exp(s.log_variances[-1]) * (
             changes.matrix**2 @ np.broadcast_to(changes.profile, changes.matrix.shape[1:])
         )
-        across = (tangent * self._prior) @ self._by.T
+        across = self._by @ (tangent * self._prior).T
         for v, kernel in zip(np.exp(s.log_variances[2:-1]), s.kernels, strict=True):
-            across += v * (changes.matrix @ kernel.between(changes.keep, kernel.keep))
-            own = changes.matrix @ kernel.between(changes.keep, changes.keep)
-            variance += v * np.einsum("ij,ij->i", own, changes.matrix)
-        half = self._factor.half(across.T)
+            shared, own = kernel.of_changes(changes.keep, changes.matrix)
+            across += v * shared
+            variance += v * own
+        half = self._factor.half(across)
         error = np.sqrt(np.maximum(variance - (half**2).sum(axis=0), 1e-12 * s.spread**2))
         return np.asarray(error if self._amplitude.ndim == 0 else np.multiply.outer(error, self._amplitude))
 

@@ -46,6 +46,11 @@ class Kernel(ABC):
     def between(self, a: Keep, b: Keep) -> Floats:
         """Return covariances (rows of a, rows of b)."""
 
+    def of_changes(self, keep: Keep, matrix: Floats) -> tuple[Floats, Floats]:
+        """Return covariances (asked rows, k) of k differences, matrix (k, rows) times rows, and their variances (k,)."""
+        own = matrix @ self.between(keep, keep)
+        return self.between(self.keep, keep) @ matrix.T, np.einsum("ij,ij->i", own, matrix)
+
     @abstractmethod
     def part(self, pulls: Floats) -> Part:
         """Return the mean of the process: covariances with the asked rows, times pulls (m,) or (m, n_classes)."""
@@ -100,8 +105,11 @@ class PlaceKernel(Kernel):
         return np.asarray(features.reshape(len(keep), -1))
 
     def between(self, a: Keep, b: Keep) -> Floats:
-        x = self.features(a)
-        return x @ (x if a is b else self.asked if b is self.keep else self.features(b)).T
+        return self.features(a) @ self.features(b).T
+
+    def of_changes(self, keep: Keep, matrix: Floats) -> tuple[Floats, Floats]:
+        changes = matrix @ self.features(keep)
+        return self.asked @ changes.T, (changes**2).sum(axis=1)
 
     def part(self, pulls: Floats) -> Shifts:
         n, classes = self.keep.shape[1], pulls.shape[1:]
