@@ -1,11 +1,18 @@
 """Commands are imported when they are needed; help, options and completion do not tell the difference."""
 
 import re
+from functools import reduce
+from operator import getitem
+from pathlib import Path
 
+import slalom.cli
 from slalom.cli.app import COMMANDS, app
 from tests.commands import invoke
 
-SUBCOMMANDS = [f"corpus {name}" for name in ("run", "status", "retry-failed", "summary", "compare")]
+SUBCOMMANDS = [f"corpus {name}" for name in ("run", "status", "retry-failed", "summary", "compare", "sql")]
+DIFFERENT = (  # options whose meaning or default depends on the command; their help says so
+    "--api --corpus --csv --file --gold --max-queries --model --queries --seed --target --template --timeout --top --unit"
+)
 
 
 def help_of(command, columns=80):
@@ -32,6 +39,18 @@ def test_an_option_means_the_same_and_is_in_the_same_group_in_every_command():
         if "--column" in shown:
             assert "Column of the rows that holds the texts (default: text)." in shown
     assert {"--model", "--queries", "--json"} <= set(groups)
+
+
+def test_no_option_is_defined_twice():
+    source = "".join(path.read_text(encoding="utf-8") for path in Path(slalom.cli.__file__).parent.glob("*.py"))
+    definitions = {}
+    for command in {*COMMANDS, *SUBCOMMANDS} - {"corpus"}:
+        for option in reduce(getitem, command.split(), app).assemble_argument_collection(parse_docstring=True):
+            if option.name != "*":  # a group
+                definition = option.parameter.help, repr(option.field_info.default)
+                definitions.setdefault(option.name, set()).add(definition)
+                assert source.count(definition[0]) == 1, (command, option.name, definition)
+    assert {name for name, several in definitions.items() if len(several) > 1} == set(DIFFERENT.split())
 
 
 def test_the_help_of_explain_fits_on_a_page():

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from slalom.cli.inputs import texts_of_file
 from slalom.cli.language_models import LanguageModel
-from slalom.cli.options import BUDGET, EXPLANATION, INPUT, OUTPUT, AtLeastOne, Cost, Json, Rows, Unit, class_of
+from slalom.cli.options import BUDGET, EXPLANATION, INPUT, OUTPUT, Cost, Html, Json, Out, Positive, Rows, Target, Unit, class_of
 from slalom.cli.printing import UsageError, check_outputs, complain, console, print_estimate, written
 from slalom.cli.user_code import AnyClassifier
 from slalom.errors import InputError, count
@@ -28,14 +28,13 @@ class Methods:
     """Methods, with commas (default: ten of `slalom methods`)."""
     metrics: str | None = None
     """Measures, with commas (default: all that apply)."""
-    texts: AtLeastOne = 50
+    texts: Positive = 50
     """Number of texts, drawn at random (default: 50)."""
     corpus: Annotated[str | None, Parameter(group=INPUT)] = None
     """Rows with text and label of two classes, for Naive Bayes."""
     unit: Unit = "token"
     """Unit of the explanations (default: token)."""
-    target: str | None = None
-    """Class, or `all` (default: 1 of two, else the predicted one)."""
+    target: Target = None
     seed: int = 0
     """Seed of the choice of texts, the queries and the fits."""
 
@@ -48,10 +47,8 @@ class Output:
     as_json: Json = False
     csv: Path | None = None
     """Write the table of means and standard errors as CSV."""
-    html: Path | None = None
-    """Write an HTML page with tables and charts."""
-    out: Path | None = None
-    """Write every record as JSON lines; an incomplete file is continued."""
+    html: Html = None
+    out: Out = None
 
 
 def compare(

@@ -8,43 +8,25 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from slalom.cli.inputs import STANDARD_INPUT, read_standard_input
-from slalom.cli.language_models import template_of
-from slalom.cli.options import (
-    BUDGET,
-    EXPLANATION,
-    INPUT,
-    LANGUAGE_MODEL,
-    MODEL,
-    OUTPUT,
-    AtLeastOne,
-    Cost,
-    Json,
-    Queries,
-)
+from slalom.cli.language_models import NamedLanguageModel, template_of
+from slalom.cli.options import EXPLANATION, INPUT, Cost, Device, Html, Json, Method, Positive, Queries, Seed, Top, TrustCode
 from slalom.cli.printing import UsageError, check_outputs, console, print_estimate
 from slalom.errors import InputError
 from slalom.files import read_text
 
 
-@Parameter(name="*", group=LANGUAGE_MODEL)
 @dataclass(frozen=True)
-class Writer:
+class Writer(NamedLanguageModel):
     """The language model that writes answers."""
 
-    lm: str | None = None
-    """Language model: a folder, a GGUF file or a name on the hub."""
     api: str | None = None
     """Model behind a server of vLLM or llama.cpp, in place of --lm."""
-    base_url: str | None = None
-    """Address of its server, with /v1 (default: OPENAI_BASE_URL, else OpenAI)."""
     template: str | None = None
     """Prompt with {context} and {question}; or chat messages as JSON; or @FILE."""
-    max_answer_tokens: AtLeastOne = 64
+    max_answer_tokens: Positive = 64
     """Most tokens of an answer that the model writes (default: 64)."""
-    device: Annotated[str | None, Parameter(group=MODEL)] = None
-    """cpu, cuda, cuda:1, ... (default: a GPU if there is one)."""
-    trust_remote_code: Annotated[bool, Parameter(group=MODEL)] = False
-    """Run Python modules that the model's folder brings; read them first."""
+    device: Device = None
+    trust_remote_code: TrustCode = False
 
 
 @Parameter(name="*", group=EXPLANATION)
@@ -52,16 +34,14 @@ class Writer:
 class Explaining:
     """What is explained, and how."""
 
-    part: AtLeastOne | None = None
+    part: Positive | None = None
     """Number of the sentence of the answer to explain (default: all of it)."""
     span: str | None = None
     """START:STOP, characters of the answer to explain, from 0; STOP is not in it."""
     unit: Literal["sentence", "paragraph", "document"] | None = None
     """What a source is (default: a sentence of one file, each of several files)."""
-    method: str = "joint"
-    """Explanation method (default: joint); `slalom methods` lists them."""
-    seed: int = 0
-    """Seed of the queries and the fit."""
+    method: Method = "joint"
+    seed: Seed = 0
 
 
 def context(
@@ -71,11 +51,11 @@ def context(
     answer: Annotated[str | None, Parameter(group=INPUT)] = None,
     writer: Writer = Writer(),
     explaining: Explaining = Explaining(),
-    queries: Annotated[Queries, Parameter(group=BUDGET)] = None,
+    queries: Queries = None,
     cost: Cost = Cost(),
-    top: Annotated[AtLeastOne, Parameter(group=OUTPUT)] = 10,
+    top: Top = 10,
     as_json: Json = False,
-    html: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    html: Html = None,
 ) -> None:
     """Explain which source made a language model say something.
 
@@ -86,8 +66,6 @@ def context(
         question: The question.
         answer: The answer to explain (default: the most probable one, by the model).
         queries: Queries (default: 8 per source, 64 to 1000); auto: until done.
-        top: Number of sources in the table (default: 10).
-        html: Write an HTML page.
     """
     from slalom import ContextExplainer, Explanations  # noqa: PLC0415
     from slalom.models import AnswerServer  # noqa: PLC0415

@@ -11,20 +11,21 @@ from cyclopts import App, Parameter, validators
 from slalom.cli import corpus_summary
 from slalom.cli.corpus_model import confirmed_options
 from slalom.cli.inputs import DEFAULT_COLUMN
-from slalom.cli.language_models import LanguageModel, language_model_of
+from slalom.cli.language_models import LanguageModel, NamedLanguageModel, language_model_of
 from slalom.cli.options import (
-    BUDGET,
     INPUT,
-    LANGUAGE_MODEL,
     MODEL,
     OUTPUT,
     RUN,
-    AtLeastOne,
     Budget,
+    Cache,
     Classifier,
+    Column,
     Explaining,
+    Folder,
     Json,
     NotNegative,
+    Positive,
     class_of,
     fields_of,
 )
@@ -46,7 +47,7 @@ class Workers:
     """Processes, each with the model (default: this one); with --ray at most so many actors."""
     ray: Annotated[str | None, Parameter(metavar="ADDRESS")] = None
     """Compute on a Ray cluster: auto, local, or host:port."""
-    cores_per_worker: AtLeastOne | None = None
+    cores_per_worker: Positive | None = None
     """Cores of each process (default: an equal share) or actor (default: one)."""
     gpus_per_worker: Annotated[float, Parameter(validator=validators.Number(gte=0))] | None = None
     """GPUs of each actor of --ray (default: 1 where the cluster has any)."""
@@ -61,17 +62,16 @@ class Workers:
 class Reading:
     """Which rows are read, and what is kept of them."""
 
-    column: str | None = None
-    """Column of the rows that holds the texts (default: text)."""
+    column: Column = None
     id_column: str | None = None
     """Column of the ids (default: the row's number)."""
     keep: tuple[str, ...] = ()
     """Column to copy to the table, such as the gold label; may be repeated."""
     split: str | None = None
     """Split of a dataset of Hugging Face."""
-    limit: AtLeastOne | None = None
+    limit: Positive | None = None
     """Explain the first texts only (default: all)."""
-    part_size: Annotated[AtLeastOne, Parameter(group=RUN)] = 500
+    part_size: Annotated[Positive, Parameter(group=RUN)] = 500
     """Texts per part: what a kill loses at most, per worker (default: 500)."""
     full: Annotated[bool, Parameter(group=OUTPUT)] = False
     """Keep whole explanations too."""
@@ -82,7 +82,7 @@ class Reading:
 @corpus.command
 def run(
     source: str,
-    out: str,
+    out: Folder,
     /,
     *,
     reading: Reading = Reading(),
@@ -91,7 +91,7 @@ def run(
     language_model: LanguageModel = LanguageModel(),
     explaining: Explaining = Explaining(),
     budget: Budget = Budget(),
-    cache: Annotated[Path | None, Parameter(group=BUDGET)] = None,
+    cache: Cache = None,
 ) -> int:
     """Explain all texts of SOURCE, and write a table of the explanations to OUT.
 
@@ -100,8 +100,6 @@ def run(
 
     Args:
         source: File (.jsonl, .csv, .tsv, .parquet, .txt; .gz, .zst), a folder of them, or hf:NAME of Hugging Face.
-        out: Folder of the table, or an address such as s3://bucket/corpus.
-        cache: SQLite file that keeps the model's answers.
     """
     import slalom.corpus  # noqa: PLC0415
     from slalom.methods import method as find_method  # noqa: PLC0415
@@ -131,12 +129,8 @@ def run(
 
 
 @corpus.command
-def status(out: str, /, *, as_json: Json = False) -> None:
-    """Say how far a run is: texts done, failed and killed, rate, time left.
-
-    Args:
-        out: Folder of the table, or an address such as s3://bucket/corpus.
-    """
+def status(out: Folder, /, *, as_json: Json = False) -> None:
+    """Say how far a run is: texts done, failed and killed, rate, time left."""
     import slalom.corpus  # noqa: PLC0415
 
     found = slalom.corpus.status(out)
@@ -146,32 +140,23 @@ def status(out: str, /, *, as_json: Json = False) -> None:
         console().print(str(found), markup=False, soft_wrap=True)
 
 
-@Parameter(name="*", group=LANGUAGE_MODEL)
 @dataclass(frozen=True)
-class Confirmed:
+class Confirmed(NamedLanguageModel):
     """What a manifest names and the command line confirms."""
 
     model: Annotated[str | None, Parameter(group=MODEL)] = None
-    """Folder or hub name of a Hugging Face classifier."""
-    lm: str | None = None
-    """Language model: folder, GGUF file or name on the hub."""
-    api: str | None = None
-    """Model behind an OpenAI-like API; key in OPENAI_API_KEY."""
-    base_url: str | None = None
-    """Address of its server, with /v1."""
-    template: str | None = None
-    """Prompt with {text}; chat messages as JSON; or @FILE."""
+    """Folder or hub name of a Hugging Face classifier (default: that of the run)."""
 
 
 @corpus.command
 def retry_failed(
-    out: str,
+    out: Folder,
     /,
     *,
     source: Annotated[str | None, Parameter(group=INPUT)] = None,
     workers: Workers = Workers(),
     confirmed: Confirmed = Confirmed(),
-    cache: Annotated[Path | None, Parameter(group=BUDGET)] = None,
+    cache: Cache = None,
 ) -> int:
     """Try the texts of a run again that have failed or ended their process.
 
@@ -179,9 +164,7 @@ def retry_failed(
     a model's folder inside of OUT.
 
     Args:
-        out: Folder of the table, or an address such as s3://bucket/corpus.
         source: Where the texts are (default: the file on this machine that the run has read).
-        cache: SQLite file that keeps the model's answers.
     """
     import slalom.corpus  # noqa: PLC0415
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slalom.cli.options import EXPLANATION, INPUT, OUTPUT, AtLeastOne, Json, fields_of
+from slalom.cli.options import EXPLANATION, INPUT, OUTPUT, Csv, Folder, Html, Json, Positive, Slice, fields_of
 from slalom.cli.printing import check_outputs, complain, console, written
 from slalom.errors import plural
 from slalom.files import csv_text, write_text
@@ -43,13 +42,11 @@ class Output:
 
     by: Literal["word", "phrase", "piece", "all"] = "word"
     """List each word (default), phrase, piece (a token within a word), or all."""
-    top: AtLeastOne = 20
+    top: Positive = 20
     """Rows of each table (default: 20); pages and files have at least 100."""
     as_json: Json = False
-    csv: Path | None = None
-    """Write all rows as CSV."""
-    html: Path | None = None
-    """Write a self-contained HTML page."""
+    csv: Csv = None
+    html: Html = None
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -57,8 +54,7 @@ class Output:
 class Words:
     """Which words count, and in which order they are."""
 
-    slices: Annotated[str | None, Parameter(name="--slice", group=INPUT)] = None
-    """Kept column with a part of the corpus per text, such as its origin."""
+    slices: Slice = None
     sort: Literal["effect", "total", "texts"] = "effect"
     """Order: effect (end of the interval on zero's side), total (mean times texts) or texts."""
     phrases: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=5))] = 3
@@ -67,12 +63,8 @@ class Words:
     """Include texts whose explanation predicts worse than a constant near the text."""
 
 
-def summary(out: str, /, *, selection: Selection = Selection(), words: Words = Words(), output: Output = Output()) -> None:
-    """Summarise what the model does in general: by word and phrase, and shortcuts that it should not take.
-
-    Args:
-        out: Folder that `slalom corpus run` has written.
-    """
+def summary(out: Folder, /, *, selection: Selection = Selection(), words: Words = Words(), output: Output = Output()) -> None:
+    """Summarise what the model does in general: by word and phrase, and shortcuts that it should not take."""
     from slalom import corpus  # noqa: PLC0415
 
     check_outputs(None, output.csv, output.html)
@@ -96,13 +88,11 @@ def compare(out1: str, out2: str, /, *, selection: Selection = Selection(), outp
         _show_comparison(result, console(), output)
 
 
-def sql(out: str, query: str, /, *, as_json: Json = False, csv: Annotated[Path | None, Parameter(group=OUTPUT)] = None) -> None:
+def sql(out: Folder, query: str, /, *, as_json: Json = False, csv: Csv = None) -> None:
     """Ask a question of your own in SQL, by DuckDB: the views are texts, units, words and phrases.
 
     Args:
-        out: Folder that `slalom corpus run` has written.
         query: The query.
-        csv: Write all rows as CSV.
     """
     from slalom import corpus  # noqa: PLC0415
 

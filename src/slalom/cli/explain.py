@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from slalom.cli.inputs import STANDARD_INPUT, texts_of_file
 from slalom.cli.language_models import LanguageModel
-from slalom.cli.options import OUTPUT, AtLeastOne, Budget, Cost, Explaining, Json, Rows, TextArgument, class_of, fields_of
+from slalom.cli.options import OUTPUT, Budget, Cost, Explaining, Html, Json, Out, Rows, Top, class_of, fields_of
 from slalom.cli.printing import UsageError, check_outputs, complain, console, print_estimate
 from slalom.cli.user_code import AnyClassifier
 from slalom.errors import InputError, count, plural, require
@@ -26,21 +26,18 @@ _BATCH = 16  # texts that share batches of the model
 class Output:
     """What is shown and written."""
 
-    top: AtLeastOne = 10
-    """Number of units in the table (default: 10)."""
+    top: Top = 10
     flip: Annotated[bool | None, Parameter(negative="--no-flip")] = None
     """Find units without which the decision changes."""
     as_json: Json = False
-    html: Path | None = None
-    """Write an HTML page."""
+    html: Html = None
     png: Path | None = None
     """Plot value against importance, or bars (.png, .svg, .pdf)."""
-    out: Path | None = None
-    """Write JSON lines; an incomplete file is continued."""
+    out: Out = None
 
 
 def explain(
-    text: TextArgument = None,
+    text: Annotated[str | None, Parameter(allow_leading_hyphen=False)] = None,
     /,
     *,
     rows: Rows = Rows(),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from cyclopts import Parameter
 
-from slalom.cli.options import LANGUAGE_MODEL, AtLeastOne, one_of
+from slalom.cli.options import LANGUAGE_MODEL, Positive, one_of
 from slalom.cli.printing import UsageError, complain
 from slalom.errors import InputError, require
 from slalom.files import read_text
@@ -16,17 +16,23 @@ from slalom.files import read_text
 
 @Parameter(name="*", group=LANGUAGE_MODEL)
 @dataclass(frozen=True)
-class LanguageModel:
-    """A language model as a classifier."""
+class NamedLanguageModel:
+    """Which language model, and its prompt."""
 
     lm: str | None = None
     """Language model: folder, GGUF file or name on the hub."""
     api: str | None = None
     """Model behind an OpenAI-like API; key in OPENAI_API_KEY."""
     base_url: str | None = None
-    """Address of its server (default: OPENAI_BASE_URL or OpenAI)."""
+    """Server URL, with /v1 (default: OPENAI_BASE_URL or OpenAI)."""
     template: str | None = None
     """Prompt with {text}; or chat messages as JSON; or @FILE."""
+
+
+@dataclass(frozen=True)
+class LanguageModel(NamedLanguageModel):
+    """A language model as a classifier."""
+
     labels: str | None = None
     """Labels: negative,positive; or label=answer: spam=A,ham=B."""
     spellings: bool = False
@@ -35,7 +41,7 @@ class LanguageModel:
     """With --lm: send the prompt as a message of a chat."""
     mode: Literal["auto", "logprobs", "sample"] = "auto"
     """How --api is asked: logprobs, sample; auto: what it can do."""
-    concurrency: AtLeastOne = 8
+    concurrency: Positive = 8
     """Requests of --api at the same time (default: 8)."""
 
     @property

@@ -1,6 +1,7 @@
 """Options that several commands share, in groups: a command takes a group as one argument.
 
-The docstring of a field is its line in `--help`. What the groups are called, and their order, is the same in all commands.
+The docstring of a field is its line in `--help`; an option of several groups is an annotated type that has this line. What the
+groups are called, and their order, is the same in all commands.
 """
 
 from dataclasses import asdict, dataclass
@@ -18,10 +19,25 @@ INPUT, MODEL, LANGUAGE_MODEL, EXPLANATION, BUDGET, RUN, SERVER, OUTPUT = (
     )
 )
 Unit = Literal["token", "type", "word", "sentence"]
-AtLeastOne = Annotated[int, Parameter(validator=validators.Number(gte=1))]
+Positive = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 NotNegative = Annotated[int, Parameter(validator=validators.Number(gte=0))]
+Column = Annotated[str | None, Parameter(help="Column of the rows that holds the texts (default: text).")]
+Slice = Annotated[
+    str | None, Parameter(name="--slice", group=INPUT, help="Kept column that divides the corpus, such as its source.")
+]
+Folder = Annotated[str, Parameter(help="Folder that `slalom corpus run` writes, or an address such as s3://bucket/corpus.")]
+Device = Annotated[str | None, Parameter(group=MODEL, help="cpu, cuda, cuda:1, ... (default: a GPU if there is one).")]
+TrustCode = Annotated[bool, Parameter(group=MODEL, help="Run Python modules in the model's folder; read them first.")]
+Method = Annotated[str, Parameter(help="Method (default: joint); `slalom methods` lists them.")]
+Target = Annotated[str | None, Parameter(help="Class, or `all` (default: 1 of two, else the predicted one).")]
+Long = Annotated[Literal["cut", "window"], Parameter(help="Longer texts than the model reads: cut (default), or window.")]
+Seed = Annotated[int, Parameter(help="Seed of the queries and the fit.")]
+Cache = Annotated[Path | None, Parameter(group=BUDGET, help="SQLite file that keeps the model's answers.")]
+Top = Annotated[Positive, Parameter(group=OUTPUT, help="Rows of the table (default: 10).")]
 Json = Annotated[bool, Parameter(name="--json", group=OUTPUT, help="Print JSON only.")]
-TextArgument = Annotated[str | None, Parameter(allow_leading_hyphen=False)]
+Csv = Annotated[Path | None, Parameter(group=OUTPUT, help="Write all rows as CSV.")]
+Html = Annotated[Path | None, Parameter(group=OUTPUT, help="Write a self-contained HTML page.")]
+Out = Annotated[Path | None, Parameter(help="Write JSON lines; an incomplete file is continued.")]
 
 
 def queries_option(_: Any, tokens: Any) -> int | str:
@@ -41,7 +57,7 @@ def _prices(_: Any, tokens: Any) -> Any:
         return tokens[0].value
 
 
-Queries = Annotated[Any, Parameter(converter=queries_option, metavar="N|auto")]
+Queries = Annotated[Any, Parameter(group=BUDGET, converter=queries_option, metavar="N|auto")]
 
 
 @Parameter(name="*", group=INPUT)
@@ -51,8 +67,7 @@ class Rows:
 
     file: Path | None = None
     """Texts by line, or rows (.jsonl, .json, .csv, .tsv; .gz); - is stdin."""
-    column: str | None = None
-    """Column of the rows that holds the texts (default: text)."""
+    column: Column = None
 
 
 @Parameter(name="*", group=MODEL)
@@ -62,8 +77,7 @@ class Classifier:
 
     model: str | None = None
     """Folder or hub name of a Hugging Face classifier (default: the bundled one)."""
-    device: str | None = None
-    """cpu, cuda, cuda:1, ... (default: a GPU if there is one)."""
+    device: Device = None
 
 
 @Parameter(name="*", group=EXPLANATION)
@@ -71,16 +85,12 @@ class Classifier:
 class Explaining:
     """How a text is explained."""
 
-    method: str = "joint"
-    """Method (default: joint); `slalom methods` lists them."""
+    method: Method = "joint"
     unit: Unit | None = None
     """token, type, word or sentence (default: that of the method)."""
-    target: str | None = None
-    """Class, or `all` (default: 1 of two, else the predicted one)."""
-    long: Literal["cut", "window"] = "cut"
-    """Longer texts than the model reads: cut (default), or window."""
-    seed: int = 0
-    """Seed of the queries and the fit."""
+    target: Target = None
+    long: Long = "cut"
+    seed: Seed = 0
 
 
 @Parameter(name="*", group=BUDGET)
@@ -101,8 +111,7 @@ class Budget:
 class Cost:
     """What answers may cost, and where they are kept."""
 
-    cache: Path | None = None
-    """SQLite file that keeps the model's answers."""
+    cache: Cache = None
     prices: Annotated[Any, Parameter(converter=_prices, metavar="IN,OUT|FILE")] = None
     """Dollars per million tokens, as 0.15,0.60."""
     max_cost: float | None = None

@@ -4,13 +4,13 @@ import secrets
 import webbrowser
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 
 from slalom.cli.corpus_model import confirmed_options
 from slalom.cli.language_models import LanguageModel, labels_of, language_model_of, template_of
-from slalom.cli.options import BUDGET, EXPLANATION, INPUT, MODEL, RUN, SERVER
+from slalom.cli.options import BUDGET, EXPLANATION, INPUT, MODEL, RUN, SERVER, Cache, Device, Long, Slice
 from slalom.cli.printing import UsageError, complain, console
 from slalom.errors import InputError, SlalomError, one_line, require
 
@@ -49,8 +49,7 @@ class Table:
     """Folder of `slalom corpus run`, also while it runs: its summary and its texts; the default model is its own."""
     gold: str | None = None
     """Kept column of --corpus with the true labels (default: gold, where it is kept)."""
-    slices: Annotated[str | None, Parameter(name="--slice")] = None
-    """Kept column of --corpus that its summary compares."""
+    slices: Slice = None
 
 
 @Parameter(name="*", group=MODEL)
@@ -60,12 +59,9 @@ class Models:
 
     model: tuple[str, ...] = ()
     """Folder or hub name of a Hugging Face classifier (default: the bundled one); several are shown side by side."""
-    device: str | None = None
-    """cpu, cuda, cuda:1, ... (default: a GPU if there is one)."""
-    long: Annotated[Literal["cut", "window"], Parameter(group=EXPLANATION)] = "cut"
-    """Longer texts than the model reads: cut (default), or window."""
-    cache: Annotated[Path | None, Parameter(group=BUDGET)] = None
-    """SQLite file that keeps the model's answers."""
+    device: Device = None
+    long: Annotated[Long, Parameter(group=EXPLANATION)] = "cut"
+    cache: Cache = None
 
 
 def serve(
@@ -144,7 +140,7 @@ def _own_model(
 
 
 def _explained(
-    name: str | None, models: Models, local: bool, language_model: LanguageModel, long: Literal["cut", "window"]
+    name: str | None, models: Models, local: bool, language_model: LanguageModel, long: Long
 ) -> "tuple[str, Explainer, str, bool]":
     from slalom import Explainer  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from cyclopts import Parameter
 
 from slalom.cli.language_models import LanguageModel, labels_of
-from slalom.cli.options import MODEL
+from slalom.cli.options import MODEL, Device, TrustCode
 from slalom.cli.printing import UsageError
 from slalom.errors import InputError, one_line, require
 
@@ -27,12 +27,10 @@ class AnyClassifier:
 
     model: str | None = None
     """Folder or hub name; `module:function`; pickled scikit-learn model."""
-    device: str | None = None
-    """cpu, cuda, cuda:1, ... (default: a GPU if there is one)."""
+    device: Device = None
     output: Literal["logits", "probabilities", "log_odds", "scores"] | None = None
     """Of a function: logits, probabilities, log_odds, scores."""
-    trust_remote_code: bool = False
-    """Run Python modules in the model's folder; read them first."""
+    trust_remote_code: TrustCode = False
     trust_pickle: bool = False
     """Unpickle --model, which runs whatever code is in it."""
 
