@@ -66,7 +66,7 @@ def test_what_is_too_expensive_is_refused_before_any_request():
     explainer, counting = made(prices=PRICES, max_cost=0.0001)
     with pytest.raises(
         InputError,
-        match=r"this call \(217 queries, about 1,538 tokens: \$0.000231\) would cost",
+        match=r"this call \(218 queries, about 1,808 tokens: \$0.000271\) would cost",
     ):
         explainer(TEXT)
     assert counting.asked == []

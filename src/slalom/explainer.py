@@ -250,7 +250,7 @@ class Explainer:
         self._check_target(options)
         if self.engine.spending.max_cost is not None:
             estimate = self._estimated(texts, options)
-            self.engine.spending.check(estimate.cost or 0.0, f"this call ({estimate})")
+            self.engine.spending.reserve(estimate.cost or 0.0, f"this call ({estimate})")
 
     def _check_target(self, options: Options) -> None:
         self.model.head.resolve(options.target, np.zeros(self.model.head.n_outputs))

@@ -1,6 +1,7 @@
 """The interface of explanation methods.
 
     plan(units, budget, ...)  -> QueryPlan       the queries to ask in advance, together with those of other texts
+    next_rows(context)        -> rows, state     further ones that depend on the answers, asked in the same way
     explain(context)          -> MethodResult    a surrogate of the model around one text
 
 There are three kinds. A `SurrogateMethod` fits a surrogate to the scores of its plan. A `BlackBoxMethod` chooses its queries as
@@ -14,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from slalom.core import Additive, Observed, Surrogate
 from slalom.core.checks import Floats, real_array
@@ -44,6 +45,7 @@ class MethodContext:
             number of times.
         pairs: Whether to look for pairs of units that act together.
         observed: The scores of the plan with their variances and bounds, where the model does not give exact ones.
+        before: The state that `next_rows` returned last; None before that.
     """
 
     model: Model
@@ -58,6 +60,7 @@ class MethodContext:
     ask: Callable[[ArrayLike], Floats]
     pairs: bool = True
     observed: Observed | None = None
+    before: Any = None
 
     @property
     def empty(self) -> bool:
@@ -112,8 +115,8 @@ class Method(ABC):
         signed: Whether the sign of its scores means for or against the target.
         takes_budget: Whether the query budget matters.
         most: Largest budget by default where it grows in rounds.
-        plans_all: Whether its queries are in its plan, but for `further` ones, so that they can be counted in advance; else it
-            may ask more.
+        plans_all: Whether its queries are in its plan and `next_rows`, so that they can be counted in advance; else it may ask
+            more.
     """
 
     name: str
@@ -132,19 +135,12 @@ class Method(ABC):
         """Whether `Explanation.pairs` is asked; default: not."""
         return False
 
-    def separable(self, n: int, rows: int) -> bool:
-        """Return whether a text of n units and so many queries may be explained while another thread explains another text.
-
-        That must neither ask the model nor look into it, and be interruptible (`slalom.interrupt.check`).
-        """
-        return False
-
     def seconds(self, n: int, rows: int) -> float:
         """Return about how long the computation for n parameters takes on one core, without queries; 0: too short to matter."""
         return 0.0
 
     def further(self, n: int, budget: int) -> int:
-        """Return how many rows at most a method whose queries can be counted in advance asks after its plan; default: none."""
+        """Return how many rows `next_rows` returns at most; default: none."""
         return 0
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
@@ -159,6 +155,14 @@ class Method(ABC):
             empty: Whether the model accepts an empty input.
         """
         return QueryPlan(np.ones((1, len(units)), dtype=bool), np.ones(1))
+
+    def next_rows(self, context: MethodContext) -> tuple[NDArray[np.bool_], Any]:
+        """Return rows (k, n) to ask before the text is explained, and a state that comes back as `context.before`.
+
+        They are asked together with those of other texts and become part of the plan, as far as the budget allows. This is
+        called again after that, until there are none; the state of rows that are asked should be small. Default: none.
+        """
+        return context.plan.keep[:0], context.before
 
     @abstractmethod
     def explain(self, context: MethodContext) -> MethodResult:

@@ -9,16 +9,16 @@ model's own answers. Of a short text every unit was removed alone already.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slalom.core import Observed
 from slalom.core.checks import Floats
-from slalom.core.fitting.joint import Changes, Fitted, fitted
+from slalom.core.fitting.joint import Changes, Fitted, State, fitted
 from slalom.core.fitting.kernels import Kernel, NeighbourKernel, PlaceKernel
-from slalom.core.fitting.problem import Problem, explained_share
+from slalom.core.fitting.problem import Fit, Problem, explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
 from slalom.text import Deletions, Mixed, QueryPlan, Sampler, Units
 
@@ -71,18 +71,21 @@ class JointMethod(Method):
             return self.sampler.draw(units.shared.type_of_unit, budget, rng, empty)
         return plan
 
-    def explain(self, context: MethodContext) -> MethodResult:
+    def next_rows(self, context: MethodContext) -> tuple[Keep, Any]:
         keep, scores = context.plan.keep, context.observed or Observed(context.scores)
-        units, left = context.units, context.budget - len(context.plan.keep)
-        problem = Problem.of(keep.astype(float), scores.start(), None)
-        if problem.steady or problem.rows_alike:
-            constant = problem.constant()
+        left = min(context.budget - len(keep), _ASKED)
+        if context.before is not None or left <= 0 or _constant(keep, scores):
+            return keep[:0], context.before
+        found = self.posterior(context.units, keep, scores)
+        rows = self._strongest(found, keep, left)
+        return rows, found.state if len(rows) else found  # without rows it is the final fit
+
+    def explain(self, context: MethodContext) -> MethodResult:
+        keep, scores, units = context.plan.keep, context.observed or Observed(context.scores), context.units
+        if constant := _constant(keep, scores):
             return MethodResult(constant.model, constant.r2, constant.diagnosis)
-        found = self.posterior(units, keep, scores)
-        further = self._strongest(found, keep, min(left, _ASKED)) if scores.exact and left > 0 else keep[:0]
-        if len(further):
-            keep, scores = np.concatenate([keep, further]), Observed(np.concatenate([scores.scores, context.ask(further)]))
-            found = self.posterior(units, keep, scores, found)
+        before = context.before
+        found = before if isinstance(before, Fitted) else self.posterior(units, keep, scores, before)
         model = found.model
         tested = scores.known if scores.known.any() else np.ones(len(keep), dtype=bool)
         r2 = explained_share(model(keep[tested].astype(float)), scores.start()[tested], np.ones(int(tested.sum())))
@@ -92,14 +95,14 @@ class JointMethod(Method):
             errors[name] = np.where(np.isnan(own), errors[name], 0.0)
         return MethodResult(model, r2, errors=errors, measured=measured)
 
-    def posterior(self, units: Units, keep: Keep, scores: Observed, before: Fitted | None = None) -> Fitted:
+    def posterior(self, units: Units, keep: Keep, scores: Observed, before: State | None = None) -> Fitted:
         """Fit all parts; again, with further rows, where there is a fit of most of them.
 
         Args:
             units: Units of the text.
             keep: Which units each row keeps (m, n).
             scores: Scores of the rows.
-            before: A fit of most of the rows, which is taken up.
+            before: State of a fit of most of the rows, which is taken up.
         """
         types = units.shared.type_of_unit
         kernels: list[Kernel] = (
@@ -113,6 +116,12 @@ class JointMethod(Method):
         known = _single(keep)
         units = [unit for unit in np.argsort(-effects, kind="stable")[:_ASKED].tolist() if unit not in known]
         return ~np.eye(keep.shape[1], dtype=bool)[units[:most]]
+
+
+def _constant(keep: Keep, scores: Observed) -> Fit | None:
+    """Return the constant that explains rows (m, n) which are all alike, or have one score."""
+    problem = Problem.of(keep.astype(float), scores.start(), None)
+    return problem.constant() if problem.steady or problem.rows_alike else None
 
 
 def _counts(keep: Keep, types: NDArray[np.int64]) -> Floats:

@@ -4,7 +4,8 @@ cost = (input tokens x input price + output tokens x output price) / 1,000,000
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -123,6 +124,7 @@ class Spending:
         if max_cost is not None and self.prices is None:
             raise InputError("max_cost needs prices, the dollars per million tokens", "max_cost", "prices")
         self._before, self._estimated = model.usage, 0.0
+        self.reserved = 0.0  # estimated cost of what is planned and not asked yet
 
     @property
     def spent(self) -> float:
@@ -160,6 +162,20 @@ class Spending:
                 " queries",
                 "max_cost",
             )
+
+    def reserve(self, cost: float, what: str) -> None:
+        """Keep the money for what is planned; a CostLimit where it exceeds what is left."""
+        self.check(cost, what)
+        self.reserved = max(self.reserved, cost)
+
+    @contextmanager
+    def planned(self) -> Iterator[None]:
+        """Take the cost of what is asked within from what is reserved."""
+        before = self._estimated
+        try:
+            yield
+        finally:
+            self.reserved = max(self.reserved - (self._estimated - before), 0.0)
 
     @property
     def shown(self) -> str:

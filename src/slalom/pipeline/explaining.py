@@ -3,14 +3,15 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from slalom.core.checks import Floats
 from slalom.core.fitting.problem import explained_share
-from slalom.errors import InputError, SlalomError, one_line
+from slalom.errors import InputError
 from slalom.methods import MethodContext, MethodResult
 from slalom.methods.base import named_failures
 from slalom.models import Engine, Observed
@@ -27,19 +28,29 @@ _LEAST_ROWS = 20  # fewer queries than that, and than units, tell no standard er
 _PACKAGES = ("slalom-xai", "numpy", "scipy", "torch", "transformers", "scikit-learn", "icu4py")
 
 
+def next_rows(engine: Engine, run: TextRun, options: Options) -> tuple[NDArray[np.bool_], Any]:
+    """Return the rows (k, n) that the method asks before it explains a text, within the budget, and its state."""
+    began, left = perf_counter(), _budget(run, options) - run.task.whole
+    if left <= 0:
+        return run.task.keep[:0], run.before
+    with one_blas_thread(_is_short(run, options)), named_failures(options.method):
+        rows, state = options.method.next_rows(_context(engine, run, options, {})[0])
+        rows = np.asarray(rows, dtype=bool).reshape(-1, len(run.task.units))
+    run.spend(perf_counter() - began)
+    return rows[:left], state
+
+
 def explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
     """Let the method explain one text from the answers so far, and test the result."""
-    with one_blas_thread(options.method.seconds(run.task.units.n_types, run.task.whole) < _LONG):
+    with one_blas_thread(_is_short(run, options)):
         return _explain(engine, run, options)
 
 
-def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
-    began, task, m = run.clock(), run.task, run.task.whole
-    model = engine.model
+def _context(engine: Engine, run: TextRun, options: Options, queried: dict[bytes, Any]) -> tuple[MethodContext, Observed]:
+    """Return a text as its method sees it, and all scores; `queried` gets those of rows that the method asks by itself."""
+    task, m, model = run.task, run.task.whole, engine.model
     target = run.target(options.target, model.head)
-    observed = model.observe(run.answers.outputs, target)
-    scores = observed.scores
-    queried = dict[bytes, Any]()  # rows that the method has asked by itself, and their scores
+    observed = model.observe(run.outputs(task.keep), target)
 
     def ask(keep: ArrayLike) -> Floats:
         rows = np.asarray(keep).astype(bool).reshape(-1, len(task.units))
@@ -54,16 +65,25 @@ def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
         return answered
 
     context = MethodContext(
-        model, task.reading, task.units, task.plan, scores[:m], scores[m], target, _budget(engine, run, options),
-        int(options.seed), ask, options.pairs, observed.rows(slice(m)),
+        model, task.reading, task.units, task.plan, observed.scores[:m], observed.scores[m], target, _budget(run, options),
+        int(options.seed), ask, options.pairs, observed.rows(slice(m)), run.before,
     )  # fmt: skip
+    return context, observed
+
+
+def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
+    began, task, m, model = perf_counter(), run.task, run.task.whole, engine.model
+    queried = dict[bytes, Any]()  # rows that the method has asked by itself, and their scores
+    context, observed = _context(engine, run, options, queried)
+    scores, target, outputs = observed.scores, context.target, run.outputs(task.keep)
     with named_failures(options.method):
         result = options.method.explain(context)
     fit_r2 = _fit_r2(context, result, queried) if result.r2 is None else result.r2
     others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
-    report = model.report(np.concatenate([run.answers.outputs[m : m + 1], run.answers.outputs[others]]))
-    tests = np.ones(len(scores), dtype=bool)  # what the method has asked by itself does not test it
-    unseen = np.array([row.tobytes() not in queried for row in task.keep[m + 1 :]], dtype=bool)
+    report = model.report(np.concatenate([outputs[m : m + 1], outputs[others]]))
+    tests = np.ones(len(scores), dtype=bool)  # what the method has asked for does not test it
+    seen = queried.keys() | {row.tobytes() for row in task.plan.keep}
+    unseen = np.array([row.tobytes() not in seen for row in task.keep[m + 1 :]], dtype=bool)
     tests[m + 1 :] = observed.known[m + 1 :] & unseen
     if not tests.all():
         near = int(tests[m + 1 : m + 1 + task.near].sum())
@@ -85,7 +105,7 @@ def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
         seed=int(options.seed),
         queries=len(run.lengths),
         tokens=sum(run.lengths.values()),
-        seconds=run.spend(run.clock() - began),
+        seconds=run.spend(perf_counter() - began),
         errors=_errors(result, task, observed),
         measured=result.measured,
         spread=_spread(task, predicted, observed) if options.method.signed else None,
@@ -104,43 +124,45 @@ def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
     )
 
 
-def _budget(engine: Engine, run: TextRun, options: Options) -> int:
-    """Return how many rows a method may ask, those of its plan included; costs and limits that are almost used up end it."""
+def _budget(run: TextRun, options: Options) -> int:
+    """Return how many rows a method may ask, those of its plan included; a limit that is almost used up ends it."""
     task = run.task
-    if not options.method.plans_all:
+    if not options.method.plans_all or options.limit is None:
         return task.budget
-    if engine.spending.max_cost is not None:
-        return task.whole
-    return task.budget if options.limit is None else min(task.budget, task.whole + max(options.limit - len(task.keep), 0))
+    return min(task.budget, task.whole + max(options.limit - len(task.keep), 0))
 
 
-def check_pairs(engine: Engine, run: TextRun, options: Options) -> None:
-    """Ask the model about pairs of units that are predicted to act together, and put its answers into the result.
+def pairs_to_ask(engine: Engine, run: TextRun, options: Options) -> list[tuple[int, int]]:
+    """Return the pairs of units that are predicted to act together, about which the model should be asked.
 
-    Nothing is asked where that would exceed max_queries, nor where costs are limited: texts that follow may need the rest.
+    There are none where that would exceed max_queries, nor where costs are limited: texts that follow may need the rest.
     """
     e = run.result
     if not isinstance(e, Explanation) or not options.checks_pairs or engine.spending.max_cost is not None:
-        return
-    task, began = run.task, run.clock()
-    pairs = [pair for pair in pairs_to_check(e, task.budget) if task.reading.empty or len(e) > 2]
-    rows = combinations(pairs, len(e))
-    if not pairs or e.queries + len(run.unasked(rows)) > (options.max_queries or np.inf):
-        return
-    try:
-        outputs = run.ask(engine, np.concatenate([task.keep[task.whole : task.whole + 1], rows]))
-    except SlalomError as error:  # the explanation itself is finished
-        run.result = replace(e, notes=(*e.notes, f"Pairs could not be checked: {one_line(error)}"))
-        return
+        return []
+    pairs = [pair for pair in pairs_to_check(e, run.task.budget) if run.task.reading.empty or len(e) > 2]
+    rows = run.unasked(combinations(pairs, len(e)))
+    return pairs if e.queries + len(rows) <= (options.max_queries or np.inf) else []
+
+
+def with_pairs(engine: Engine, run: TextRun, options: Options, pairs: list[tuple[int, int]]) -> Explanation:
+    """Return the result with the model's answers about pairs."""
+    e, whole = run.result, run.task.whole
+    assert isinstance(e, Explanation)
+    outputs = run.outputs(np.concatenate([run.task.keep[whole : whole + 1], combinations(pairs, len(e))]))
     observed = engine.model.observe(outputs, run.target(options.target, engine.model.head))
-    run.result = replace(
+    return replace(
         e,
         pairs=measured_pairs(e, pairs, observed.scores, observed.variance, observed.known),
         queries=len(run.lengths),
         pair_queries=len(run.lengths) - e.queries,
         tokens=sum(run.lengths.values()),
-        seconds=run.spend(run.clock() - began),
+        seconds=run.spend(0.0),
     )
+
+
+def _is_short(run: TextRun, options: Options) -> bool:
+    return options.method.seconds(run.task.units.n_types, run.task.whole) < _LONG
 
 
 def _errors(result: MethodResult, task: Task, observed: Observed) -> dict[str, Floats]:

@@ -47,6 +47,11 @@ class Task(NamedTuple):
         return len(self.plan.keep)
 
     @property
+    def text(self) -> NDArray[np.bool_]:
+        """The row (1, n) of the whole text."""
+        return self.keep[self.whole : self.whole + 1]
+
+    @property
     def distinct(self) -> int:
         """Number of different queries."""
         return len(set(query_keys(self.keep, self.units.names)))

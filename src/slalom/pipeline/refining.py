@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.pipeline.explaining import check_pairs, explain
+from slalom.pipeline.explaining import explain
 from slalom.pipeline.options import Options
 from slalom.pipeline.pipeline import Pipeline
 from slalom.pipeline.planning import plan
@@ -68,12 +68,15 @@ def refine(pipeline: Pipeline, text: Any, options: Options, first: int, seconds:
             yield Step(number, run.task.distinct, of, asked == size and tested == tests)
         if asked < len(order):
             part = task.first(np.sort(order[:asked]), tests)
-            yield Step(number, part.distinct, of, True, explain(pipeline.engine, run.reordered(part, order[:asked]), options))
-    run = run.reordered(task, order)
+            yield Step(number, part.distinct, of, True, explain(pipeline.engine, run.of(part), options))
+    run.task = task
     while True:
-        asked = run.task.distinct
+        asked, last = run.task.distinct, run.explanation
         pipeline.advance(run, options)
-        check_pairs(pipeline.engine, run, options)
+        if run.explanation is last and run.result is None:  # the method asks before it explains the text
+            pipeline.ask([run], "asking")
+            continue
+        pipeline.check_pairs([run], options)
         e, of = run.result or run.explanation, run.task.distinct
         assert isinstance(e, Explanation)
         yield Step(number, asked, of, True, e, final=run.result is not None)

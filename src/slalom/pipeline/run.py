@@ -1,8 +1,7 @@
 """A text on its way from its plan to its explanation: what is asked, answered and explained so far."""
 
 import logging
-from collections.abc import Callable
-from time import perf_counter
+from copy import copy
 from typing import Any, Literal, final
 
 import numpy as np
@@ -21,28 +20,20 @@ _LOG = logging.getLogger("slalom")
 class TextRun:
     """A text on its way from its plan to its explanation."""
 
-    answers: Answers  # to all rows of the task
     decision: Decision | None = None
+    before: Any = None  # what the method takes up when it explains the text (`Method.next_rows`)
     explanation: Explanation | None = None  # that of the last round
     result: Explanation | Failure | None = None  # None as long as the text goes on
 
     def __init__(self, task: Task | Failure) -> None:
-        self.rounds = self.further = 0  # answered rounds; rows that were asked beyond the task
+        self.round, self.further = 1, 0  # number of the round; rows that were asked beyond the task
         self.lengths = dict[bytes, int]()  # tokens of all inputs that were asked, by key
-        self.clock: Callable[[], float] = perf_counter  # that of its thread where several texts are explained at a time
-        self._outputs = dict[bytes, Any]()  # of each row, filled where rows beyond the task are asked
-        self._filled, self._seconds = 0, 0.0
-        self._planned = self._others = 0  # answered rows of the plan, and of the whole text and the held-out ones
+        self._outputs = dict[bytes, Floats]()  # of all rows that were asked
+        self._seconds = 0.0
         if isinstance(task, Failure):
             self.result = task
         else:
             self.task = task
-
-    @property
-    def new_rows(self) -> NDArray[np.bool_]:
-        """The rows (k, n) that are not answered yet: all at first, then those that were added to the plan, or held out."""
-        keep, whole = self.task.keep, self.task.whole
-        return np.concatenate([keep[self._planned : whole], keep[whole + self._others :]])
 
     @property
     def decided(self) -> Decision:
@@ -54,48 +45,40 @@ class TextRun:
         """Return the class to explain. The predicted class need not be the one with the highest score."""
         if wanted is None and len(head.labels) > 2 and self.decided.label in head.labels:
             wanted = self.decided.label
-        return head.resolve(wanted, self.answers.outputs[self.task.whole])
-
-    def receive(self, answers: Answers, seconds: float) -> None:
-        """Add the answers to the new rows, which took so long."""
-        if self.rounds:
-            old, new, at, planned = self.answers.outputs, answers.outputs, self._planned, self.task.whole - self._planned
-            outputs = np.concatenate([old[:at], new[:planned], old[at:], new[planned:]])
-            answers = Answers(outputs, {**self.answers.lengths, **answers.lengths})
-        self.answers, self._planned, self._others = answers, self.task.whole, len(self.task.keep) - self.task.whole
-        self.lengths |= answers.lengths
-        self.rounds += 1
-        self.spend(seconds)
+        return head.resolve(wanted, self.outputs(self.task.text)[0])
 
     def unasked(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the different ones of rows (k, n) that have no answer yet."""
-        if self._filled < self.rounds:
-            self._outputs |= {row.tobytes(): output for row, output in zip(self.task.keep, self.answers.outputs, strict=True)}
-            self._filled = self.rounds
         fresh = {key: row for row in rows if (key := row.tobytes()) not in self._outputs}
         return np.array(list(fresh.values()), dtype=bool).reshape(-1, len(self.task.units))
+
+    def outputs(self, rows: NDArray[np.bool_]) -> Floats:
+        """Return the outputs (k, n_columns) of rows (k, n) that were asked."""
+        return np.stack([self._outputs[row.tobytes()] for row in rows])
+
+    def receive(self, rows: NDArray[np.bool_], answers: Answers, seconds: float = 0.0) -> None:
+        """Add the answers to rows, which took so long."""
+        self._outputs |= {row.tobytes(): output for row, output in zip(rows, answers.outputs, strict=True)}
+        self.lengths |= answers.lengths
+        self.spend(seconds)
 
     def ask(self, engine: Engine, rows: NDArray[np.bool_]) -> Floats:
         """Return the outputs of any rows (k, n); each row is sent to the model once."""
         fresh = self.unasked(rows)
         if len(fresh):
-            (answer,) = engine([self.task.queries(fresh)])
-            self._outputs |= {row.tobytes(): output for row, output in zip(fresh, answer.outputs, strict=True)}
-            self.lengths |= answer.lengths
+            self.receive(fresh, engine([self.task.queries(fresh)])[0])
             self.further += len(fresh)
-        return np.stack([self._outputs[row.tobytes()] for row in rows])
+        return self.outputs(rows)
 
     def spend(self, seconds: float) -> float:
         """Add seconds to those of the text, and return them all."""
         self._seconds += seconds
         return self._seconds
 
-    def reordered(self, task: Task, order: NDArray[np.int64]) -> "TextRun":
-        """Return a run of the same rows in the order of their numbers, with its answers, as if they had been asked at once."""
-        run, outputs, m = TextRun(task), self.answers.outputs, len(order)
-        run.decision, run._planned, run._others = self.decision, m, self._others
-        run.answers = Answers(np.concatenate([outputs[:m][np.argsort(order)], outputs[m:]]), self.answers.lengths)
-        run.lengths, run.rounds, run._seconds = dict(self.lengths), 1, self._seconds
+    def of(self, task: Task) -> "TextRun":
+        """Return a copy with another task of the same text, whose rows were asked."""
+        run = copy(self)
+        run.task, run.lengths, run._outputs = task, dict(self.lengths), dict(self._outputs)
         return run
 
     def fail(self, error: Exception) -> None:

@@ -240,7 +240,7 @@ def test_errors_are_those_of_the_gaussian_written_out(linked, with_kernels, vari
     kernels = [kernel(keep, atoms) for kernel in (NeighbourKernel, PlaceKernel)] if with_kernels else []
     known = np.zeros(m) if variance is None else np.full(m, variance)
     found = fitted(counts, Observed(y, None if variance is None else known), profile, kernels, link=linked)
-    theta, _, log_variances = found.state
+    theta, _, log_variances, *_ = found.state
     variances, spread = np.exp(log_variances), y.var()
     wide = [9.0 * spread, 1.5**2, *([spread, 1.0] if linked else [0.0, 0.0])]
     prior = np.concatenate([np.full(n, variances[0]), np.full(n, variances[1]), wide])
@@ -298,6 +298,20 @@ def test_a_fit_is_taken_up_with_further_rows():
     truth, counts = planted(rng, 8, 0.4), sizes(rng, 120, 8)
     y = noisy(truth(counts), 0.05, rng)
     first = fitted(counts[:110], Observed(y[:110]), np.ones(110))
-    taken_up, anew = fitted(counts, Observed(y), np.ones(120), before=first), fitted(counts, Observed(y), np.ones(120))
+    taken_up, anew = (fitted(counts, Observed(y), np.ones(120), before=state) for state in (first.state, None))
     assert taken_up.steps == first.steps + 1
     assert unexplained(taken_up.model, anew.model, sizes(rng, 300, 8)) < 1e-3
+
+
+def test_a_fit_of_samples_is_taken_up_until_it_settles():
+    """16 samples a row: their working scores are those of the new fit's predictions."""
+    rng = np.random.default_rng(5)
+    truth, counts = planted(rng, 8, 0.4), sizes(rng, 120, 8)
+    hits = rng.binomial(16, 1.0 / (1.0 + np.exp(-truth(counts)))).astype(float)
+    y, variance = np.log((hits + 1.0) / (17.0 - hits)), 1.0 / (hits + 1.0) + 1.0 / (17.0 - hits)
+    observed = Observed(y, variance, None, None, hits, np.full(120, 16.0))
+    first = fitted(counts[:110], observed.rows(slice(110)), np.ones(110))
+    taken_up, anew = (fitted(counts, observed, np.ones(120), before=state) for state in (first.state, None))
+    assert taken_up.converged
+    assert taken_up.steps < first.steps + anew.steps
+    assert unexplained(taken_up.model, anew.model, sizes(rng, 300, 8)) < 0.01

@@ -140,6 +140,24 @@ class Parameters(NamedTuple):
         return np.asarray(self.middle + reach * np.tanh((z - self.middle) / reach) if linked else z)
 
 
+class State(NamedTuple):
+    """What another fit takes up: a few numbers per unit.
+
+    Attributes:
+        theta: Parameters as they are numbered in the steps (2 p + 4,).
+        start: Their prior means.
+        log_variances: Logarithms of variances of values, importances, each kernel and noise.
+        converged: Whether nothing moved any more.
+        steps: Number of steps.
+    """
+
+    theta: Floats
+    start: Floats
+    log_variances: Floats
+    converged: bool
+    steps: int
+
+
 class Factor:
     """A covariance by its Cholesky factor, which is written over it."""
 
@@ -216,20 +234,19 @@ class _Search:
             covariance += variance * kernel.matrix
         return covariance
 
-    def run(self, before: "Fitted | None") -> None:
-        """Take steps until nothing moves; only one, where there is a fit of most of the rows."""
+    def run(self, before: "State | None") -> None:
+        """Take steps until nothing moves; only one, where there is a fit of most of the rows and scores are exact."""
+        last, settled = _STEPS, _WEIGHED[-1] + 2
         if before is not None:
-            self.theta, self.start, self.log_variances = before.state
+            self.theta, self.start, self.log_variances, self.converged, self.steps = before
             self.weigh()
-            self.step()
-            self.converged, self.steps = before.converged, before.steps + 1
-            return
-        for step in range(_STEPS):
+            last, settled = (1 if self.observed.exact else _STEPS), 0
+        for step in range(last):
             check()
-            if step in _WEIGHED and self.kernels:
+            if before is None and step in _WEIGHED and self.kernels:
                 self.weigh()
             self.steps += 1
-            if self.step() < _SETTLED and step > _WEIGHED[-1] + 1:
+            if self.step() < _SETTLED and step >= settled:
                 self.converged = True
                 return
 
@@ -323,9 +340,10 @@ class Fitted:
         self.left = np.exp(s.log_variances[-1]) * (s.profile * pulls.T).T + (s.known * pulls.T).T
 
     @property
-    def state(self) -> tuple[Floats, Floats, Floats]:
-        """Parameters, their prior means, and logarithms of variances."""
-        return self._search.theta, self._search.start, self._search.log_variances
+    def state(self) -> State:
+        """What a fit of further rows takes up."""
+        s = self._search
+        return State(s.theta, s.start, s.log_variances, s.converged, s.steps)
 
     @property
     def importances_se(self) -> Floats:
@@ -370,7 +388,7 @@ def fitted(
     kernels: Sequence[Kernel] = (),
     kinds: NDArray[np.int64] | None = None,
     link: bool = True,
-    before: Fitted | None = None,
+    before: State | None = None,
 ) -> Fitted:
     """Fit a surrogate of n units with p distinct ones.
 
@@ -381,7 +399,7 @@ def fitted(
         kernels: Of what the formula leaves, on the same rows.
         kinds: The distinct unit of each unit (n,). Default: all are distinct.
         link: Whether scores saturate; several classes have no link.
-        before: A fit of most of the rows, which is taken up.
+        before: State of a fit of most of the rows, which is taken up.
     """
     kinds = np.arange(counts.shape[1]) if kinds is None else kinds
     scores = observed.start()
