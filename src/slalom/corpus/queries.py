@@ -23,7 +23,7 @@ from slalom.corpus.table import EXPLAINED, GIVEN, LONGEST, phrase_column
 from slalom.errors import InputError, one_line, require
 from slalom.result.fidelity import NEGLIGIBLE
 
-MEMORY = "1GB"  # of DuckDB; what does not fit is written to a temporary folder
+MEMORY = "1.2GB"  # of DuckDB; what does not fit is written to a temporary folder
 PIECE, BETWEEN = "\x1e", "\x1f"
 POOR_R2 = 0.0  # a held-out R2 near the text below which a text is poorly explained: the mean answer predicts better
 POOR = f"coalesce(near_r2 < {POOR_R2} AND near_mse > {NEGLIGIBLE**2}, false)"
@@ -33,6 +33,7 @@ _ADDED = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
 
 TABLES = f"""
 CREATE TABLE frequent(key VARCHAR);
+CREATE TABLE seen(number BIGINT, id BIGINT, cell INTEGER, y DOUBLE, place INTEGER);
 CREATE TABLE pieces(key VARCHAR, pieces VARCHAR[]);
 CREATE TABLE partial(key VARCHAR, cell INTEGER, {", ".join(f"{name} DOUBLE" for name in _SUMS)});
 CREATE TABLE by_cell(length INTEGER, key VARCHAR, cell INTEGER, {", ".join(f"{name} DOUBLE" for name in _SUMS)});
@@ -162,16 +163,15 @@ def frequent(length: int, least: int) -> str:
     )
 
 
-def seen(source: str, lengths: Sequence[int]) -> str:
-    """Return the observations of the keys in the table `wanted`, with their ids."""
-    first = f" AND w1 IN (SELECT split_part(key, {_BETWEEN}, 1) FROM wanted WHERE length > 1)"
-    every = " UNION ALL ".join(
-        f"SELECT number, key, cell, place, effect FROM ({occurrences(source, n, ', cell')}{first if n > 1 else ''})"
+def seen(source: str, length: int) -> str:
+    """Return the observations of the keys of a length in the table `wanted`, with their ids."""
+    first = f" AND w1 IN (SELECT split_part(key, {_BETWEEN}, 1) FROM wanted WHERE length > 1)" if length > 1 else ""
+    found = (
+        f"SELECT number, key, cell, place, effect FROM ({occurrences(source, length, ', cell')}{first})"
         " SEMI JOIN wanted USING (key)"
-        for n in lengths
     )
     return (
-        f"SELECT number, id, cell, y, place FROM ({observations(every, ', any_value(cell) AS cell')}) JOIN wanted USING (key)"
+        f"SELECT number, id, cell, y, place FROM ({observations(found, ', any_value(cell) AS cell')}) JOIN wanted USING (key)"
     )
 
 

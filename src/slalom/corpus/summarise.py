@@ -139,7 +139,9 @@ class _Rows:
         """Make the table `seen` of the observations of some keys (number, id, y, place, cell)."""
         self._run("CREATE OR REPLACE TABLE wanted AS SELECT id, length, key FROM totals WHERE id IN (SELECT unnest(?))", [ids])
         lengths = [length for (length,) in self._run("SELECT DISTINCT length FROM wanted").fetchall()]
-        self._run(f"CREATE OR REPLACE TABLE seen AS {queries.seen(self._texts(), lengths)}")
+        self._run("TRUNCATE seen")
+        for length in lengths:  # each by itself: all at once would need memory for all of them
+            self._run(f"INSERT INTO seen {queries.seen(self._texts(), length)}")
 
     def words(self, selection: Selection, keys: Iterable[int]) -> dict[int, WordEffect]:
         """Return keys with their effects, examples in both directions, and samples."""
