@@ -14,7 +14,8 @@
 
 PYTHON ?= python3
 READY := .venv/.ready
-INSTALL = PIP_CONSTRAINT=$(CURDIR)/constraints.txt .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable
+# Python compiles what it imports; compiling everything takes a third of the set-up.
+INSTALL = PIP_CONSTRAINT=$(CURDIR)/constraints.txt .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
 TEXT ?= The first half is dull. The second half is one of the best things I have seen in years.
 
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv/bin/python -m pytest --numprocesses auto
@@ -91,7 +92,7 @@ $(READY): pyproject.toml constraints.txt
 
 .venv/.ready-demo: pyproject.toml constraints.txt
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
-	$(INSTALL) . --no-compile  # Python compiles what it imports; compiling everything takes a third of the set-up
+	$(INSTALL) .
 	touch $@
 
 .venv/.ready-docs .venv/.ready-package: .venv/.ready-%: pyproject.toml constraints.txt
