@@ -167,3 +167,39 @@ def test_a_text_that_fails_in_a_later_round_fails_alone():
     assert [failure.number for failure in kept.failures] == [1]
     assert [removed_alone(e) >= 10 for e in kept] == [True, True]
     assert calls == [3, 3, 1, 1, 1]
+
+
+def test_a_call_that_ended_early_leaves_no_money_reserved():
+    cost = made(prices=PRICES)[0].estimate(TEXTS[0]).cost
+    found = []
+    for abandoned in (False, True):
+        explainer, _ = made(prices=PRICES, max_cost=12 * cost)
+        if abandoned:
+            rounds = explainer.refine(TEXTS[1], queries=500)
+            next(rounds)
+            rounds.close()
+        e = explainer(TEXTS[0], queries="auto")
+        found.append((e.queries, explainer.engine.spending.reserved))
+    (most, _), (queries, reserved) = found
+    assert queries <= most
+    assert "more than is left" not in e.stopped or explainer.engine.spending.spent > 8 * cost
+    assert reserved == pytest.approx(0.0, abs=1e-9 * cost)
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])  # the plans, the strongest units, the pairs
+def test_an_interruption_that_a_model_turns_into_an_error_ends_a_call(call):
+    calls = [-10]  # the model is tried before
+
+    def interrupted(texts):
+        calls[0] += 1
+        if calls[0] == call:
+            try:
+                raise KeyboardInterrupt
+            except KeyboardInterrupt as error:
+                raise RuntimeError("interrupted") from error
+        return scores(texts)
+
+    explainer, _ = made(interrupted)
+    calls[0] = 0
+    with pytest.raises(KeyboardInterrupt):
+        explainer(TEXTS, errors="keep")

@@ -21,6 +21,5 @@ def test_pre_commit_runs_the_static_checks_without_a_download():
 
 def test_ci_runs_tests_documentation_and_package():
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if line.startswith("make ")] == [
-        f"make {name}" for name in ("test", "test-experiments", "test-processes", "docs", "wheel")
-    ]
+    made = {word for line in lines if line.startswith("make ") for word in line.split()[1:]}
+    assert made >= {"test", "test-experiments", "test-processes", "docs", "wheel"}

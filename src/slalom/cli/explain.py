@@ -138,7 +138,7 @@ def _is_dry(explainer: Any, texts: Sequence[str], done: int, target: str | int |
     if cost.dry_run:
         print_estimate(estimate, as_json)
     else:
-        explainer.engine.spending.reserve(estimate.cost or 0.0, f"this run ({estimate})")
+        explainer.engine.spending.reserve(estimate.cost or 0.0, f"this run ({estimate})", run=True)
     return cost.dry_run
 
 

@@ -124,7 +124,7 @@ class Spending:
         if max_cost is not None and self.prices is None:
             raise InputError("max_cost needs prices, the dollars per million tokens", "max_cost", "prices")
         self._before, self._estimated = model.usage, 0.0
-        self.reserved = 0.0  # estimated cost of what is planned and not asked yet
+        self._call = self._run = 0.0  # estimated cost of what is planned and not asked yet: of this call, of a run of several
 
     @property
     def spent(self) -> float:
@@ -163,10 +163,22 @@ class Spending:
                 "max_cost",
             )
 
-    def reserve(self, cost: float, what: str) -> None:
-        """Keep the money for what is planned; a CostLimit where it exceeds what is left."""
+    @property
+    def reserved(self) -> float:
+        """The estimated cost of what is planned and not asked yet."""
+        return max(self._call, self._run)
+
+    def reserve(self, cost: float, what: str, run: bool = False) -> None:
+        """Keep the money for what a call plans, or a run of several calls, until it is asked or another one begins.
+
+        Raises:
+            CostLimit: It is more than is left.
+        """
         self.check(cost, what)
-        self.reserved = max(self.reserved, cost)
+        if run:
+            self._run = cost
+        else:
+            self._call = cost
 
     @contextmanager
     def planned(self) -> Iterator[None]:
@@ -175,7 +187,8 @@ class Spending:
         try:
             yield
         finally:
-            self.reserved = max(self.reserved - (self._estimated - before), 0.0)
+            asked = self._estimated - before
+            self._call, self._run = max(self._call - asked, 0.0), max(self._run - asked, 0.0)
 
     @property
     def shown(self) -> str:

@@ -17,7 +17,7 @@ from slalom.models.costs import money
 from slalom.pipeline.explaining import explain, next_rows, pairs_to_ask, with_pairs
 from slalom.pipeline.options import Options
 from slalom.pipeline.planning import Task, plan, read
-from slalom.pipeline.run import TextRun, failure
+from slalom.pipeline.run import TextRun, failure, raise_interrupts
 from slalom.result import Explanation, Failure
 from slalom.result.pairs import combinations, most_checks
 from slalom.text import QueryPlan, UnitFunction, Units, extended, query_keys
@@ -92,9 +92,8 @@ class Pipeline:
         undecided, self._committed = [run for run in runs if run.decision is None], 0.0
         first = runs[0].explanation is None and runs[0].before is None
         with self.engine.spending.planned() if first else nullcontext():
-            if (
-                undecided and self.model.usage is not None
-            ):  # paid: where a whole text has no usable answer, nothing else is asked
+            if undecided and self.model.usage is not None:
+                # Paid: where a whole text has no usable answer, nothing else is asked.
                 self._ask(undecided, [run.task.text for run in undecided], description)
                 for run in undecided:
                     self.model.observe(run.outputs(run.task.text), 0)
@@ -129,6 +128,7 @@ class Pipeline:
         try:
             self._ask([run for run, _ in found], [combinations(pairs, len(run.task.units)) for run, pairs in found], "asking")
         except SlalomError as error:  # the explanations themselves are finished
+            raise_interrupts(error)
             for run, _ in found:
                 if len(found) > 1:
                     self.check_pairs([run], options)
@@ -184,6 +184,7 @@ class Pipeline:
         except Exception as error:
             if options.errors == "raise":
                 raise
+            raise_interrupts(error)
             if len(runs) == 1:
                 runs[0].fail(error)
                 return

@@ -86,17 +86,18 @@ class TextRun:
         self.result = failure(self.task.number, self.task.reading.text, error)
 
 
-def failure(number: int, text: object, error: Exception) -> Failure:
-    """Return the line that is kept of an error; an unexpected one is logged with its traceback.
-
-    Raises:
-        KeyboardInterrupt: The error came of one, which some libraries turn into an error of their own.
-    """
+def raise_interrupts(error: Exception) -> None:
+    """Raise a KeyboardInterrupt where an error came of one, which some libraries turn into an error of their own."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         cause = cause.__cause__ or cause.__context__
+
+
+def failure(number: int, text: object, error: Exception) -> Failure:
+    """Return the line that is kept of an error; an unexpected one is logged with its traceback."""
+    raise_interrupts(error)
     expected = isinstance(error, SlalomError)
     if not expected:
         _LOG.error("text %d could not be explained", number, exc_info=error)
