@@ -28,7 +28,7 @@ from slalom.core.fitting.problem import Fit, Fitter, Problem, all_finite
 from slalom.core.slalom import Slalom
 from slalom.interrupt import check
 
-_STEPS = 14  # at most
+_STEPS = 14, 40  # at most: with kernels, which take up what is not settled, and without
 _WEIGHED = (2, 5)  # steps before which units are weighed by how much they matter
 _SIGNS = 64  # by which traces are estimated
 _SETTLED = 0.15  # change of the logarithm of a variance, and of a prediction in standard deviations of the scores
@@ -236,11 +236,12 @@ class _Search:
 
     def run(self, before: "State | None") -> None:
         """Take steps until nothing moves; only one, where there is a fit of most of the rows and scores are exact."""
-        last, settled = _STEPS, _WEIGHED[-1] + 2
+        most = _STEPS[0 if self.kernels else 1]
+        last, settled = most, _WEIGHED[-1] + 2
         if before is not None:
             self.theta, self.start, self.log_variances, self.converged, self.steps = before
             self.weigh()
-            last, settled = (1 if self.observed.exact else _STEPS), 0
+            last, settled = (1 if self.observed.exact else most), 0
         for step in range(last):
             check()
             if before is None and step in _WEIGHED and self.kernels:
