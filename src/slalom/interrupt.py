@@ -12,7 +12,12 @@ from contextlib import contextmanager
 
 from slalom.errors import SlalomError
 
-_THREAD = threading.local()
+
+class _Thread(threading.local):
+    test: Callable[[], bool] = bool  # never, where nothing else is set
+
+
+_THREAD = _Thread()
 
 
 class Interrupted(SlalomError):
@@ -29,25 +34,14 @@ def interrupted_if(test: Callable[[], bool]) -> Iterator[None]:
         Traceback (most recent call last):
         slalom.interrupt.Interrupted: the work was given up
     """
-    before = current_test()
-    _THREAD.test = test
+    before, _THREAD.test = _THREAD.test, test
     try:
         yield
     finally:
         _THREAD.test = before
 
 
-def current_test() -> Callable[[], bool]:
-    """Return the test of this thread, for others that work for it.
-
-    Example:
-        >>> current_test()()
-        False
-    """
-    return getattr(_THREAD, "test", bool)
-
-
 def check() -> None:
     """Raise Interrupted where the work of this thread was given up."""
-    if current_test()():
+    if _THREAD.test():
         raise Interrupted("the work was given up")

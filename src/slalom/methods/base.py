@@ -4,8 +4,9 @@
     next_rows(context)        -> rows, state     further ones that depend on the answers, asked in the same way
     explain(context)          -> MethodResult    a surrogate of the model around one text
 
-There are three kinds. A `SurrogateMethod` fits a surrogate to the scores of its plan. A `BlackBoxMethod` chooses its queries as
-it goes. A `WhiteBoxMethod` looks inside the model. The last two return one effect per unit, an additive surrogate:
+There are four kinds. A `SurrogateMethod` fits a surrogate to the scores of its plan, a `JointMethod` to those of its plan and
+of the strongest units. A `BlackBoxMethod` chooses its queries as it goes. A `WhiteBoxMethod` looks inside the model. The last
+two return one effect per unit, an additive surrogate:
 
     score = base + sum_i effects_i
 """

@@ -147,9 +147,9 @@ def pairs_to_ask(engine: Engine, run: TextRun, options: Options) -> list[tuple[i
 
 def with_pairs(engine: Engine, run: TextRun, options: Options, pairs: list[tuple[int, int]]) -> Explanation:
     """Return the result with the model's answers about pairs."""
-    e, whole = run.result, run.task.whole
+    e = run.result
     assert isinstance(e, Explanation)
-    outputs = run.outputs(np.concatenate([run.task.keep[whole : whole + 1], combinations(pairs, len(e))]))
+    outputs = run.outputs(np.concatenate([run.task.text, combinations(pairs, len(e))]))
     observed = engine.model.observe(outputs, run.target(options.target, engine.model.head))
     return replace(
         e,

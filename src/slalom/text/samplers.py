@@ -145,11 +145,11 @@ class Scales(Sampler):
 class Mixed(Sampler):
     """The whole text, none of it, units alone, deletions near the text, and subsets of every size.
 
-    Every distinct unit is alone in a row, for up to a quarter of the rows. A third of the others, and up to two thirds where
-    there are many rows per unit, remove 1 to 10 units:
-    k units in proportion to k, as such rows tell most; but every unit is removed alone where that takes at most two fifths of
-    the deletions, or four fifths for a sentence. The rest are subsets, drawn in proportion to (1.05 - kept share)^2, as the
-    scores of small ones vary most. Where the budget allows all subsets of a short text, it has them all.
+    Every distinct unit is alone in a row, for up to a quarter of the rows. A third of the others, and up to 0.7 where there are
+    many rows per unit, remove 1 to 10 units: k units in proportion to k, as such rows tell most; but every unit is removed
+    alone where that takes at most two fifths of the deletions, or four fifths for a sentence. The rest are subsets, drawn in
+    proportion to (1.05 - kept share)^2, as the scores of small ones vary most. Where the budget allows all subsets of a short
+    text, it has them all.
 
     Example:
         >>> keep = Mixed().draw(np.arange(40), 200, np.random.default_rng(0), empty=True).keep

@@ -236,13 +236,12 @@ class _Search:
 
     def run(self, before: "State | None") -> None:
         """Take steps until nothing moves; only one, where there is a fit of most of the rows and scores are exact."""
-        most = _STEPS[0 if self.kernels else 1]
-        last, settled = most, _WEIGHED[-1] + 2
+        most, settled = _STEPS[0 if self.kernels else 1], _WEIGHED[-1] + 2
         if before is not None:
             self.theta, self.start, self.log_variances, self.converged, self.steps = before
             self.weigh()
-            last, settled = (1 if self.observed.exact else most), 0
-        for step in range(last):
+            most, settled = 1 if self.observed.exact else most, 0
+        for step in range(most):
             check()
             if before is None and step in _WEIGHED and self.kernels:
                 self.weigh()
