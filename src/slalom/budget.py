@@ -17,7 +17,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core.checks import Floats, whole_number
+from slalom.core.checks import Floats, row_keys, whole_number
 from slalom.errors import InputError
 from slalom.result import NORMAL_95, Explanation
 
@@ -142,8 +142,8 @@ def squared_errors(before: Explanation, after: Explanation) -> list[tuple[Floats
     """
     if before.held_out is None or after.held_out is None:
         return [(np.zeros(0), np.zeros(0))] * 2
-    tested, known = after.held_out, {row.tobytes() for row in before.held_out.keep}
-    both = np.array([row.tobytes() in known for row in tested.keep], dtype=bool)
+    tested, known = after.held_out, set(row_keys(before.held_out.keep))
+    both = np.array([key in known for key in row_keys(tested.keep)], dtype=bool)
     near = np.arange(len(both)) < tested.near
     squares = [_squares(e, tested.keep, tested.scores, near) for e in (before, after)]
     return [(squares[0][rows], squares[1][rows]) for rows in (both & near, both & ~near)]

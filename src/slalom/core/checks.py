@@ -41,6 +41,12 @@ def _finite_sum(array: Floats) -> bool:
         return bool(np.isfinite(array.sum()))
 
 
+def row_keys(rows: NDArray[Any]) -> list[bytes]:
+    """Return the bytes of each row of an array (m, ...): equal where the rows are."""
+    content, size = rows.tobytes(), rows[:1].nbytes
+    return [content[start : start + size] for start in range(0, len(content), size)] if size else [b""] * len(rows)
+
+
 def count_matrix(counts: Counts, n_units: int | None = None) -> Floats:
     """Return counts (m, n_units), from an array or a sparse one: finite, not negative, one column per unit."""
     array = real_array("counts", counts.toarray(order="C") if issparse(counts) else counts, (2,))

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, final
 
 from slalom.corpus.executors import Executor, Worker
-from slalom.corpus.table import KILLED, SourceRow, failed_row
+from slalom.corpus.table import KILLED, SourceRow, arrow, failed_row, table
 from slalom.corpus.work import Job, Setup
 from slalom.errors import ModelError
 
@@ -27,7 +27,7 @@ class Dispatcher:
     Args:
         executor, setup: What starts the workers, and what they need.
         accept: Called with the description of the model of each worker, before it gets a job; raises where it is another one.
-        finished: Called for every part, with its number, its rows and those of the source.
+        finished: Called for every part, with its number, its pyarrow table and its rows of the source.
         tick: Called every now and then.
     """
 
@@ -36,14 +36,14 @@ class Dispatcher:
         executor: Executor,
         setup: Setup,
         accept: Callable[[dict[str, Any]], None],
-        finished: Callable[[int, list[dict[str, Any]], Sequence[SourceRow]], None],
+        finished: Callable[[int, Any, Sequence[SourceRow]], None],
         tick: Callable[[], None] = lambda: None,
     ) -> None:
         self.executor, self.setup, self.accept, self.finished, self.tick = executor, setup, accept, finished, tick
         self._again = deque[Job]()  # rows of dead workers
         self._workers: set[Worker] = set()
         self._under_way: dict[Future[Any], tuple[Worker, Job | None]] = {}  # None: it loads its model
-        self._parts: dict[int, tuple[Sequence[SourceRow], list[dict[str, Any]]]] = {}  # rows of the source, and their results
+        self._parts: dict[int, tuple[Sequence[SourceRow], list[Any]]] = {}  # rows of the source, and tables of theirs
         self._failed_starts = self._killed = 0
         self._is_loaded = self._is_exhausted = False
 
@@ -110,23 +110,23 @@ class Dispatcher:
         self._parts.setdefault(job.part, (job.rows, []))
         deaths = job.deaths + 1 if len(job.rows) == 1 else 0
         if deaths == _DEATHS:
-            self._receive(job, [self._killed_row(job.rows[0])])
+            self._receive(job, table([self._killed_row(job.rows[0])], self.setup.keep), killed=True)
         else:
             self._again.extendleft(Job(job.part, (row,), deaths) for row in reversed(job.rows))
 
-    def _receive(self, job: Job, explained: list[dict[str, Any]]) -> None:
-        """Take the rows of a job; with the last one of a part, have it written."""
-        self._killed = self._killed + 1 if explained[0]["status"] == KILLED else 0
+    def _receive(self, job: Job, explained: Any, killed: bool = False) -> None:
+        """Take the table of a job; with the last one of a part, have it written."""
+        self._killed = self._killed + 1 if killed else 0
         if self._killed >= _KILLED:
             raise ModelError(
                 f"{_KILLED} texts in sequence have ended their workers, so that it is not the texts; look after the model, the"
                 " memory or the machine, and run the same command again"
             )
-        source, rows = self._parts.setdefault(job.part, (job.rows, []))
-        rows.extend(explained)
-        if len(rows) == len(source):
+        source, tables = self._parts.setdefault(job.part, (job.rows, []))
+        tables.append(explained)
+        if sum(part.num_rows for part in tables) == len(source):
             del self._parts[job.part]
-            self.finished(job.part, sorted(rows, key=lambda row: int(row["number"])), source)
+            self.finished(job.part, arrow().concat_tables(tables).sort_by("number"), source)
 
     def _killed_row(self, row: SourceRow) -> dict[str, Any]:
         hung = "" if self.setup.timeout is None else f", or no answer of the model within {self.setup.timeout:g} s"

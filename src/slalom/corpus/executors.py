@@ -73,8 +73,8 @@ class InProcess(Executor):
         bench, loaded = Bench(setup), Future[dict[str, Any]]()
         loaded.set_result(bench.describe())
 
-        def submit(job: Job) -> "Future[list[dict[str, Any]]]":
-            future = Future[list[dict[str, Any]]]()
+        def submit(job: Job) -> "Future[Any]":
+            future = Future[Any]()
             try:
                 future.set_result(bench(job, self._tick))
             except SystemExit as error:
@@ -186,7 +186,7 @@ class _RayBench:
         self.bench = Bench(setup)
         return self.bench.describe()
 
-    def compute(self, job: Job) -> list[dict[str, Any]]:
+    def compute(self, job: Job) -> Any:
         return self.bench(job)
 
 
@@ -252,5 +252,5 @@ def _load(setup: bytes) -> dict[str, Any]:
     return _bench[0].describe()
 
 
-def _compute(job: Job) -> list[dict[str, Any]]:
+def _compute(job: Job) -> Any:
     return _bench[0](job)

@@ -24,7 +24,7 @@ from slalom.corpus.lock import locked
 from slalom.corpus.opening import FORMAT, SETTINGS, VERSION, Corpus, read_manifest
 from slalom.corpus.progress import Progress
 from slalom.corpus.sources import Columns, digest, rows_of, source_of
-from slalom.corpus.table import EXPLAINED, SourceRow, arrow, counts, encoded, table
+from slalom.corpus.table import EXPLAINED, SourceRow, arrow, counts, encoded
 from slalom.corpus.work import Job, Setup
 from slalom.errors import InputError
 from slalom.explainer import Explainer
@@ -209,7 +209,7 @@ class _Run:
         self.part_size = int(settings["part_size"])
         self.columns = Columns(settings["text_column"], settings["id_column"], tuple(settings["keep"]))
         text, full = settings["text"], settings["full"]
-        self.setup = Setup(made, self.folder, text, full, self.where.timeout, self.where.max_failures)
+        self.setup = Setup(made, self.folder, self.columns.keep, text, full, self.where.timeout, self.where.max_failures)
         self.corpus = Corpus(self.folder, {})
         self.interrupted: set[int] = set()  # parts under which the last run was killed
 
@@ -262,9 +262,8 @@ class _Run:
         failing = {part for part, about in facts.items() if about[EXPLAINED] < about["rows"]}
         result: dict[str, int] = {}
 
-        def replace(part: int, rows: list[dict[str, Any]], _: Sequence[SourceRow]) -> None:
-            made, before = table(rows, self.columns.keep), self._read(part)
-            again = {row["number"] for row in rows}
+        def replace(part: int, made: Any, _: Sequence[SourceRow]) -> None:
+            before, again = self._read(part), set(made.column("number").to_pylist())
             kept = before.filter(arrow().array([number not in again for number in before.column("number").to_pylist()]))
             merged = arrow().concat_tables([kept, made]).sort_by("number")
             write_part(self.folder, part, encoded(merged, facts[part]["digest"]))
@@ -370,8 +369,7 @@ class _Run:
                 return Processes(1, self.where.cores)
         return InProcess(self.progress.bar.update)
 
-    def _write(self, part: int, rows: list[dict[str, Any]], source: Sequence[SourceRow]) -> None:
-        made = table(rows, self.columns.keep)
+    def _write(self, part: int, made: Any, source: Sequence[SourceRow]) -> None:
         write_part(self.folder, part, encoded(made, digest(source)))
         self.progress.add(counts(made))
 

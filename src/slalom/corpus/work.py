@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from slalom.corpus.folder import UNDER_WAY, Folder
-from slalom.corpus.table import SourceRow, explained_row, failed_row
+from slalom.corpus.table import SourceRow, explained_row, failed_row, table
 from slalom.errors import InputError, ModelError, one_line
 from slalom.explainer import Explainer
 from slalom.models import Engine
@@ -35,6 +35,7 @@ class Setup:
 
     explainer: Explainer | Callable[[], Explainer]
     folder: Folder  # where it is noted how far a job is
+    keep: tuple[str, ...] = ()  # columns of the source that are copied
     text: bool = True  # this and the next as in `run`
     full: bool = False
     timeout: float | None = None  # seconds after which a worker ends itself without an answer of the model or a text
@@ -91,8 +92,8 @@ class Bench:
             "slalom": versions("slalom-xai").get("slalom-xai"),
         }
 
-    def __call__(self, job: Job, tick: Callable[[], Any] = lambda: None) -> list[dict[str, Any]]:
-        """Return the rows of the table for a job."""
+    def __call__(self, job: Job, tick: Callable[[], Any] = lambda: None) -> Any:
+        """Return the rows of a job as a pyarrow table: the process that started the workers only writes them."""
         setup, engine = self.setup, self.explainer.engine
         try:
             with _noted(job, setup.folder, engine) as note, _watched(setup.timeout) as alive:
@@ -111,7 +112,7 @@ class Bench:
             raise ModelError(str(outage)) from None
         finally:
             engine.answered = engine.ended = None
-        return rows
+        return table(rows, setup.keep)
 
     def _rows(self, rows: Sequence[SourceRow]) -> Iterator[dict[str, Any]]:
         text, full = self.setup.text, self.setup.full

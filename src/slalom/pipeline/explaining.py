@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, row_keys
 from slalom.core.fitting.problem import explained_share
 from slalom.errors import InputError
 from slalom.methods import MethodContext, MethodResult
@@ -61,7 +61,7 @@ def _context(engine: Engine, run: TextRun, options: Options, queried: dict[bytes
                 "max_queries",
             )
         answered = model.observe(run.ask(engine, rows), target).scores
-        queried.update(zip((row.tobytes() for row in rows), answered.tolist(), strict=True))
+        queried.update(zip(row_keys(rows), answered.tolist(), strict=True))
         return answered
 
     context = MethodContext(
@@ -82,8 +82,8 @@ def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
     others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
     report = model.report(np.concatenate([outputs[m : m + 1], outputs[others]]))
     tests = np.ones(len(scores), dtype=bool)  # what the method has asked for does not test it
-    seen = queried.keys() | {row.tobytes() for row in task.plan.keep}
-    unseen = np.array([row.tobytes() not in seen for row in task.keep[m + 1 :]], dtype=bool)
+    seen = queried.keys() | set(row_keys(task.plan.keep))
+    unseen = np.array([key not in seen for key in row_keys(task.keep[m + 1 :])], dtype=bool)
     tests[m + 1 :] = observed.known[m + 1 :] & unseen
     if not tests.all():
         near = int(tests[m + 1 : m + 1 + task.near].sum())

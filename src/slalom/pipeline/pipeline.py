@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.core.checks import row_keys
 from slalom.errors import SlalomError, one_line
 from slalom.methods.base import named_failures
 from slalom.models import Engine, Estimate, Model, Queries, Reading
@@ -230,11 +231,9 @@ class Pipeline:
         taken = set(query_keys(task.keep, task.units.names))
 
         def is_new(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-            fresh = {row.tobytes() for row in run.unasked(rows)}  # the method may have asked others by itself
-            keys = query_keys(rows, task.units.names)
-            return np.array(
-                [key not in taken and row.tobytes() in fresh for key, row in zip(keys, rows, strict=True)], dtype=bool
-            )
+            fresh = set(row_keys(run.unasked(rows)))  # the method may have asked others by itself
+            keys = zip(query_keys(rows, task.units.names), row_keys(rows), strict=True)
+            return np.array([query not in taken and row in fresh for query, row in keys], dtype=bool)
 
         with named_failures(method), one_blas_thread():
             more = extended(

@@ -7,7 +7,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, row_keys
 from slalom.errors import SlalomError, one_line
 from slalom.models import Answers, Decision, Engine, Head, Target
 from slalom.pipeline.planning import Task
@@ -28,7 +28,8 @@ class TextRun:
     def __init__(self, task: Task | Failure) -> None:
         self.round, self.further = 1, 0  # number of the round; rows that were asked beyond the task
         self.lengths = dict[bytes, int]()  # tokens of all inputs that were asked, by key
-        self._outputs = dict[bytes, Floats]()  # of all rows that were asked
+        self._answers = dict[bytes, int]()  # from all rows that were asked to their outputs
+        self._outputs = np.zeros((0, 0))
         self._seconds = 0.0
         if isinstance(task, Failure):
             self.result = task
@@ -49,16 +50,17 @@ class TextRun:
 
     def unasked(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the different ones of rows (k, n) that have no answer yet."""
-        fresh = {key: row for row in rows if (key := row.tobytes()) not in self._outputs}
-        return np.array(list(fresh.values()), dtype=bool).reshape(-1, len(self.task.units))
+        fresh = {key: i for i, key in enumerate(row_keys(rows)) if key not in self._answers}
+        return rows[list(fresh.values())]
 
     def outputs(self, rows: NDArray[np.bool_]) -> Floats:
         """Return the outputs (k, n_columns) of rows (k, n) that were asked."""
-        return np.stack([self._outputs[row.tobytes()] for row in rows])
+        return self._outputs[[self._answers[key] for key in row_keys(rows)]]
 
     def receive(self, rows: NDArray[np.bool_], answers: Answers, seconds: float = 0.0) -> None:
         """Add the answers to rows, which took so long."""
-        self._outputs |= {row.tobytes(): output for row, output in zip(rows, answers.outputs, strict=True)}
+        self._answers |= {key: i for i, key in enumerate(row_keys(rows), start=len(self._outputs))}
+        self._outputs = np.concatenate([self._outputs, answers.outputs]) if len(self._outputs) else answers.outputs
         self.lengths |= answers.lengths
         self.spend(seconds)
 
@@ -78,7 +80,7 @@ class TextRun:
     def of(self, task: Task) -> "TextRun":
         """Return a copy with another task of the same text, whose rows were asked."""
         run = copy(self)
-        run.task, run.lengths, run._outputs = task, dict(self.lengths), dict(self._outputs)
+        run.task, run.lengths, run._answers = task, dict(self.lengths), dict(self._answers)
         return run
 
     def fail(self, error: Exception) -> None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.core.checks import row_keys
 from slalom.text.samplers import QueryPlan, spread
 
 _MOST_UNITS = 12  # of texts whose subsets are enumerated
@@ -77,7 +78,7 @@ def query_keys(keep: NDArray[np.bool_], names: Sequence[str]) -> list[bytes]:
     """Return a key for each row (m, n); rows that leave the same names have the same one."""
     kinds = _kinds(tuple(names))
     if kinds is None:
-        return [row.tobytes() for row in np.packbits(keep, axis=1)]
+        return row_keys(keep)
     left = np.broadcast_to(kinds, keep.shape)[keep].tobytes()
     ends = [0, *(kinds.itemsize * keep.sum(axis=1, dtype=np.int32).cumsum(dtype=np.int64)).tolist()]
     return [left[start:end] for start, end in pairwise(ends)]

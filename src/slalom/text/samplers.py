@@ -12,6 +12,7 @@ A plan can grow: `extended` adds rows to it.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
@@ -21,6 +22,7 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.core.checks import row_keys
 from slalom.errors import InputError
 
 Keep = NDArray[np.bool_]
@@ -252,11 +254,12 @@ def removed(n: int, numbers: NDArray[np.int64], rng: np.random.Generator) -> Kee
 
 def distinct(keep: Keep) -> tuple[Keep, NDArray[np.int64]]:
     """Return the distinct rows in the order of their first occurrence, and their multiplicities."""
-    found = dict[bytes, list[int]]()  # np.unique takes ten times as long for few rows
-    for number, row in enumerate(np.packbits(keep, axis=1)):
-        found.setdefault(row.tobytes(), [number, 0])[1] += 1
-    first, times = np.array(list(found.values()), dtype=np.int64).reshape(-1, 2).T
-    return keep[first], times
+    keys = row_keys(np.packbits(keep, axis=1))
+    times = Counter(keys)  # np.unique takes ten times as long for few rows
+    if len(times) == len(keys):
+        return keep, np.ones(len(keys), dtype=np.int64)
+    first = {key: i for i, key in zip(range(len(keys) - 1, -1, -1), reversed(keys), strict=True)}
+    return keep[[first[key] for key in times]], np.array(list(times.values()), dtype=np.int64)
 
 
 def _subsets(n: int, k: int, m: int, rng: np.random.Generator) -> Keep:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.core.checks import row_keys
 from slalom.errors import InputError, count
 from slalom.models.base import InputGroup, Reading
 
@@ -101,20 +102,25 @@ class TokenReading(Reading):
         """Return the inputs of some rows of equal length, of one window, and their digests."""
         kept = keep[rows, a:b]
         places = np.flatnonzero(kept).reshape(len(rows), -1) - (b - a) * np.arange(len(rows))[:, None]
-        return self._inputs(np.moveaxis(self.planes[:, a:b][:, places], 0, 1))
+        return self._inputs(self.planes[:, a:b].take(places, axis=1))
 
     def _replaced(self, keep: NDArray[np.bool_], start: int) -> tuple[NDArray[np.int32], list[bytes]]:
         window = self.planes[:, start : start + keep.shape[1]]
-        body = np.repeat(window[None], len(keep), axis=0)
-        body[:, 0] = np.where(keep, window[0], self.replacement)
+        body = np.repeat(window[:, None], len(keep), axis=1)
+        body[0] = np.where(keep, window[0], self.replacement)
         return self._inputs(body)
 
     def _inputs(self, body: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[bytes]]:
-        """Return token ids (k, planes, n) with the special tokens around them, and their digests."""
-        parts = [np.broadcast_to(part, (len(body), *part.shape)) for part in (self.before, self.after)]
-        inputs = np.ascontiguousarray(np.concatenate([parts[0], body, parts[1]], axis=2), dtype=np.int32)
-        planes = bytes([inputs.shape[1]])
-        return inputs, [blake2b(row, digest_size=16, salt=planes).digest() for row in inputs]
+        """Return the inputs (k, planes, length), atoms (planes, k, n) between the special tokens, and their digests."""
+        (planes, k, n), before, after = body.shape, self.before.shape[1], self.after.shape[1]
+        inputs = np.empty((k, planes, before + n + after), dtype=np.int32)
+        inputs[:, :, :before], inputs[:, :, before : before + n], inputs[:, :, before + n :] = (
+            self.before,
+            body.swapaxes(0, 1),
+            self.after,
+        )
+        salt = bytes([planes])
+        return inputs, [blake2b(row, digest_size=16, salt=salt).digest() for row in row_keys(inputs)]
 
 
 @contextmanager
