@@ -37,7 +37,7 @@ test-experiments: $(READY)
 	$(PYTEST) tests/experiments/test_quick.py
 
 test-processes: $(READY)
-	$(PYTEST) $(PROCESSES)
+	$(PYTEST:auto=4) $(PROCESSES)
 
 docs: .venv/.ready-docs
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
