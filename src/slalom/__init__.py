@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from slalom.contexts import ContextExplainer, context
     from slalom.evaluate import Compared, compare
     from slalom.explainer import Explainer
+    from slalom.lexicon import Lexicon
     from slalom.methods import Method, SurrogateMethod, list_methods
     from slalom.result import Explanation, Explanations, Fidelity, Quality, load
 
@@ -24,6 +25,7 @@ __all__ = [
     "Explanation",
     "Explanations",
     "Fidelity",
+    "Lexicon",
     "Method",
     "Quality",
     "SurrogateMethod",
@@ -36,6 +38,7 @@ __all__ = [
 _HOMES = {
     "contexts": ("ContextExplainer", "context"),
     "explainer": ("Explainer",),
+    "lexicon": ("Lexicon",),
     "methods": ("Method", "SurrogateMethod", "list_methods"),
     "evaluate": ("Compared", "compare"),
     "result": ("Explanation", "Explanations", "Fidelity", "Quality", "load"),

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast, final, overload
@@ -11,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError
-from slalom.methods import Method
+from slalom.lexicon import Lexicon
+from slalom.methods import JointMethod, Method
 from slalom.methods import method as find_method
 from slalom.models import Decision, Engine, Estimate, Model, Output, Prices, Queries, Target, model_of
 from slalom.models.costs import Spending
@@ -99,6 +101,8 @@ class Explainer:
             of models, or a JSON file with either. The progress bar then shows what is spent.
         max_cost: Most dollars that this Explainer may spend, in all its calls. A call whose estimate is above what is left
             is an error before any request; a request that would exceed it is not sent.
+        prior: A Lexicon of the model, or its file: what `joint` begins with, so that fewer queries do (0: none but the text
+            and its new words). Other methods of a call do not use it.
 
     Raises:
         InputError: If the model cannot be explained or an option is out of range.
@@ -135,9 +139,12 @@ class Explainer:
         progress: bool | None = None,
         prices: Mapping[str, Any] | Prices | str | Path | None = None,
         max_cost: float | None = None,
+        prior: Lexicon | str | Path | None = None,
     ) -> None:
+        self.prior = Lexicon.load(prior) if isinstance(prior, (str, Path)) else prior
+        chosen = find_method(method) if self.prior is None else self.prior.on(find_method(method))
         self.options = Options(
-            find_method(method), unit, queries, check, target, _drawn(seed), long,
+            chosen, unit, queries, check, target, _drawn(seed), long,
             tolerance=tolerance, max_queries=max_queries, pairs=pairs,
         )  # fmt: skip
         self.model: Model = model_of(
@@ -147,6 +154,23 @@ class Explainer:
         self.engine = Engine(self.model, cache, identity, progress)
         self.engine.spending = Spending(self.model, prices, max_cost)
         self.pipeline = Pipeline(self.model, self.engine)
+        if self.prior is not None:
+            self.prior.check(self.engine, self.options.unit_kind)
+
+    def with_prior(self, prior: Lexicon | None) -> "Explainer":
+        """Return the same Explainer, with its cache, beginning with a lexicon, or with none.
+
+        Raises:
+            InputError: The lexicon is of another model or of other units, or the method takes none.
+        """
+        made, method = copy(self), self.options.method
+        if prior is not None:
+            prior.check(self.engine, self.options.unit_kind)
+            method = prior.on(method)
+        elif isinstance(method, JointMethod):
+            method = method.knowing(None)
+        made.prior, made.options = prior, replace(self.options, method=method)
+        return made
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
@@ -446,14 +470,19 @@ class Explainer:
             raise TypeError(f"an option of a call must be errors, {names}; got {sorted(unknown)[0]!r}")
         changes = cast(dict[str, Any], dict(options))
         if "method" in changes:
-            changes["method"] = find_method(changes["method"])
+            changes["method"] = found = find_method(changes["method"])
+            if self.prior is not None and found.name == self.options.method.name:
+                changes["method"] = self.options.method
         if "seed" in changes:
             changes["seed"] = _drawn(changes["seed"])
         if changes.get("queries", "auto") != "auto":
             changes = {"tolerance": None, **({"max_queries": None} if self.options.auto else {})} | changes
         elif changes.get("tolerance") is not None:
             changes = {"queries": "auto"} | changes
-        return replace(self.options, **changes, errors=errors)
+        chosen = replace(self.options, **changes, errors=errors)
+        if self.prior is not None and chosen.method.prior is not None and "unit" in changes:
+            self.prior.check(self.engine, chosen.unit_kind)
+        return chosen
 
     def _column(self, explanation: Explanation) -> int | Literal["all"]:
         if explanation.values.ndim == 2:

@@ -10,8 +10,9 @@ from slalom.cli.app import COMMANDS, app
 from tests.commands import invoke
 
 SUBCOMMANDS = [f"corpus {name}" for name in ("run", "status", "retry-failed", "summary", "compare", "sql")]
+SUBCOMMANDS += [f"lexicon {name}" for name in ("build", "show", "compare")]
 DIFFERENT = (  # options whose meaning or default depends on the command; their help says so
-    "--api --corpus --csv --file --gold --max-queries --model --queries --seed --target --template --timeout --top --unit"
+    "--api --corpus --csv --file --gold --max-queries --limit --min-texts --model --out --prior --queries --seed --target --template --timeout --top --unit"
 )
 
 
@@ -44,7 +45,7 @@ def test_an_option_means_the_same_and_is_in_the_same_group_in_every_command():
 def test_no_option_is_defined_twice():
     source = "".join(path.read_text(encoding="utf-8") for path in Path(slalom.cli.__file__).parent.glob("*.py"))
     definitions = {}
-    for command in {*COMMANDS, *SUBCOMMANDS} - {"corpus"}:
+    for command in {*COMMANDS, *SUBCOMMANDS} - {"corpus", "lexicon"}:
         for option in reduce(getitem, command.split(), app).assemble_argument_collection(parse_docstring=True):
             if option.name != "*":  # a group
                 definition = option.parameter.help, repr(option.field_info.default)

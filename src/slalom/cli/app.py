@@ -26,6 +26,7 @@ COMMANDS = {  # what `slalom --help` says of them: their modules are imported wh
     "compare": "Compare methods: how well each predicts the model, how well it ranks the units, and what it costs.",
     "context": "Explain which source made a language model say something.",
     "corpus": "Explain whole corpora: run, resume, summarise what the model does, compare two.",
+    "lexicon": "Learn what a model says of each word, show it, compare two models.",
     "serve": "Explain texts on a live page, and answer requests of programs.",
     "methods": "List the methods for `slalom explain --method` and `slalom compare --methods`.",
     "info": "Show versions, devices, the bundled model, and what kinds of models can be explained.",

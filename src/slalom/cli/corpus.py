@@ -1,6 +1,7 @@
 """`slalom corpus`: many texts, explained by a run that survives anything."""
 
 import json
+import shlex
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from slalom.cli.corpus_model import confirmed_options
 from slalom.cli.inputs import DEFAULT_COLUMN
 from slalom.cli.language_models import LanguageModel, NamedLanguageModel, language_model_of
 from slalom.cli.options import (
+    EXPLANATION,
     INPUT,
     MODEL,
     OUTPUT,
@@ -28,6 +30,7 @@ from slalom.cli.options import (
     Positive,
     class_of,
     fields_of,
+    one_of,
 )
 from slalom.cli.printing import complain, console
 from slalom.errors import InputError, ModelError
@@ -91,6 +94,7 @@ def run(
     language_model: LanguageModel = LanguageModel(),
     explaining: Explaining = Explaining(),
     budget: Budget = Budget(),
+    learn: Annotated[int | None, Parameter(group=EXPLANATION, validator=validators.Number(gte=10))] = None,
     cache: Cache = None,
 ) -> int:
     """Explain all texts of SOURCE, and write a table of the explanations to OUT.
@@ -100,13 +104,15 @@ def run(
 
     Args:
         source: File (.jsonl, .csv, .tsv, .parquet, .txt; .gz, .zst), a folder of them, or hf:NAME of Hugging Face.
+        learn: Learn a lexicon from so many first texts, with which fewer queries do; it is kept in OUT.
     """
     import slalom.corpus  # noqa: PLC0415
     from slalom.methods import method as find_method  # noqa: PLC0415
     from slalom.pipeline.options import Options  # noqa: PLC0415
 
     options = fields_of(model, language_model, explaining, budget)
-    options |= {"model": _absolute(model.model), "lm": _absolute(language_model.lm)}
+    options |= {"model": _absolute(model.model), "lm": _absolute(language_model.lm), "prior": _absolute(explaining.prior)}
+    one_of(prior=explaining.prior, learn=learn)
     language_model.check(model.model)
     Options(
         find_method(explaining.method), explaining.unit, budget.queries, None, None, explaining.seed, explaining.long,
@@ -116,7 +122,7 @@ def run(
     column, text = kept.pop("column") or DEFAULT_COLUMN, not kept.pop("no_text")
     load = _loader(options, cache)
     try:
-        made = slalom.corpus.run(source, out, load, text_column=column, text=text, command=options, **kept)
+        made = slalom.corpus.run(source, out, load, text_column=column, text=text, command=options, learn=learn, **kept)
     except KeyboardInterrupt:
         complain(f"interrupted; {out!r} has the parts that were finished; run the same command to continue")
         return 130
@@ -156,6 +162,7 @@ def retry_failed(
     source: Annotated[str | None, Parameter(group=INPUT)] = None,
     workers: Workers = Workers(),
     confirmed: Confirmed = Confirmed(),
+    prior: Annotated[str | None, Parameter(group=EXPLANATION)] = None,
     cache: Cache = None,
 ) -> int:
     """Try the texts of a run again that have failed or ended their process.
@@ -165,6 +172,7 @@ def retry_failed(
 
     Args:
         source: Where the texts are (default: the file on this machine that the run has read).
+        prior: Lexicon of the run, where it was begun with one.
     """
     import slalom.corpus  # noqa: PLC0415
 
@@ -172,6 +180,9 @@ def retry_failed(
     options = confirmed_options(out, **asdict(named))
     if options is None:
         raise InputError(f"{out!r} was begun in Python; use slalom.corpus.retry_failed with its explainer")
+    if options.get("prior") not in (None, "bundled", _absolute(prior)):
+        named_file = shlex.quote(options["prior"])
+        raise InputError(f"{out!r} was begun with the lexicon {named_file}; if you know that file, add --prior {named_file}")
     load = _loader(options, cache)
     try:
         tried = slalom.corpus.retry_failed(out, load, source=source, **fields_of(workers))
@@ -202,8 +213,9 @@ def explainer_of(options: dict[str, Any]) -> Any:
     from slalom import Explainer  # noqa: PLC0415
 
     asked = language_model_of(options).load(options["model"], options["device"])
+    prior = options.get("prior")  # commands before there were lexica have none
     passed = ("method", "unit", "queries", "tolerance", "max_queries", "seed", "long", "cache")
     device = None if options["lm"] else options["device"]
-    made = Explainer(asked, device=device, **{name: options[name] for name in passed})
+    made = Explainer(asked, device=device, prior=prior, **{name: options[name] for name in passed})
     made.options = replace(made.options, target=class_of(options["target"], made.model.head.labels))
     return made

@@ -66,8 +66,9 @@ def explain(
     done = _resumed(out, texts) if out else []
     asked, about_model = model.load(language_model)
     explainer = Explainer(
-        asked, method=explaining.method, unit=explaining.unit, seed=explaining.seed, long=explaining.long, cache=cost.cache,
-        prices=cost.prices, max_cost=cost.max_cost, **fields_of(budget), **about_model,
+        asked, method=explaining.method, unit=explaining.unit, seed=explaining.seed, long=explaining.long,
+        prior=explaining.prior, cache=cost.cache, prices=cost.prices, max_cost=cost.max_cost, **fields_of(budget),
+        **about_model,
     )  # fmt: skip
     if output.flip and not explainer.options.method.signed:
         raise InputError(

@@ -91,6 +91,8 @@ class Explaining:
     target: Target = None
     long: Long = "cut"
     seed: Seed = 0
+    prior: str | None = None
+    """File of `slalom lexicon build`: fewer queries do, --queries 0 too; bundled: that of the bundled classifier."""
 
 
 @Parameter(name="*", group=BUDGET)

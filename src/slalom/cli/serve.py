@@ -12,7 +12,7 @@ from slalom.cli.corpus_model import confirmed_options
 from slalom.cli.language_models import LanguageModel, labels_of, language_model_of, template_of
 from slalom.cli.options import BUDGET, EXPLANATION, INPUT, MODEL, RUN, SERVER, Cache, Device, Long, Slice
 from slalom.cli.printing import UsageError, complain, console
-from slalom.errors import InputError, SlalomError, one_line, require
+from slalom.errors import InputError, MissingExtra, SlalomError, one_line, require
 
 if TYPE_CHECKING:
     from slalom import Explainer
@@ -61,6 +61,8 @@ class Models:
     """Folder or hub name of a Hugging Face classifier (default: the bundled one); several are shown side by side."""
     device: Device = None
     long: Annotated[Long, Parameter(group=EXPLANATION)] = "cut"
+    prior: Annotated[str | None, Parameter(group=EXPLANATION)] = None
+    """File of `slalom lexicon build`, for the first colours (default: that of the bundled classifier, for this one)."""
     cache: Cache = None
 
 
@@ -93,13 +95,15 @@ def serve(
         with require("slalom serve", "web"):
             import fastapi  # noqa: F401, PLC0415
             import uvicorn  # noqa: F401, PLC0415
+        from slalom.lexicon.lexicon import BUNDLED  # noqa: PLC0415
         from slalom.web.served import Served  # noqa: PLC0415
         from slalom.web.server import Server  # noqa: PLC0415
 
         own = _own_model(table.corpus, models, local, language_model) if table.corpus is not None and of_corpus else None
         served = []
         for title, explainer, code, remote in own or _named_models(models, local, language_model):
-            served.append(Served(title, explainer, limits, code, remote))
+            known = Path(models.prior).name if models.prior else BUNDLED
+            served.append(Served(title, _beginning(explainer, models.prior), limits, code, remote, known))
         shown = None
         if table.corpus is not None:
             from slalom.web.corpus import ServedCorpus  # noqa: PLC0415
@@ -164,6 +168,19 @@ def _run(server: "Server", open_page: bool) -> int:
         complain("stopped")
         return 130
     return 0
+
+
+def _beginning(explainer: "Explainer", prior: str | None) -> "Explainer":
+    """Return an Explainer that begins with the lexicon that is named, or with that of the bundled classifier."""
+    from slalom import Lexicon  # noqa: PLC0415
+    from slalom.lexicon.lexicon import BUNDLED  # noqa: PLC0415
+
+    try:
+        return explainer.with_prior(Lexicon.load(prior or BUNDLED))
+    except (InputError, MissingExtra):
+        if prior is not None:
+            raise
+        return explainer
 
 
 def _token(given: str | None, none: bool, needed: bool) -> str | None:

@@ -10,7 +10,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, final
@@ -28,8 +29,11 @@ from slalom.corpus.table import EXPLAINED, SourceRow, arrow, counts, encoded
 from slalom.corpus.work import Job, Setup
 from slalom.errors import InputError
 from slalom.explainer import Explainer
+from slalom.lexicon import Lexicon
+from slalom.lexicon.learning import LEAST_TEXTS
 
 PART_SIZE, MAX_FAILURES = 500, 20
+LEXICON = "lexicon.parquet"  # in the folder, of a run that learns one
 _MAX_TIMEOUT = 1e6  # seconds
 
 
@@ -54,6 +58,7 @@ def run(
     max_failures: int = MAX_FAILURES,
     progress: bool | None = None,
     command: dict[str, Any] | None = None,
+    learn: int | None = None,
 ) -> Corpus:
     """Explain all texts of a source, and write a table of the explanations.
 
@@ -85,6 +90,7 @@ def run(
             the texts. The part under way is not written. 0: any number, and each is a row with its error.
         progress: Whether to show a bar. Default: in a terminal.
         command: Plain data that the manifest keeps for `slalom corpus retry-failed`.
+        learn: Learn a lexicon from so many first texts, keep it in the folder, and begin every explanation with it.
 
     Returns:
         The table.
@@ -114,7 +120,10 @@ def run(
             " elsewhere"
         )
     where = _Where(workers, ray, cores_per_worker, gpus_per_worker, timeout, max_failures)
-    corpus_run = _Run(folder, rows, settings, explainer, where, progress, command or {})
+    learn = None if learn is None else whole_number("learn", learn, LEAST_TEXTS)
+    if learn is not None and isinstance(source, Iterator):
+        raise InputError("learn reads the first texts twice, and an iterator can be read once; pass a list or a file")
+    corpus_run = _Run(folder, rows, settings, explainer, where, progress, command or {}, learn)
     with corpus_run.exclusive():
         corpus_run.explain_all()
     return Corpus(folder, corpus_run.manifest)
@@ -163,6 +172,11 @@ def retry_failed(
         return corpus_run.retry()
 
 
+def _beginning(load: Callable[[], Explainer], lexicon: Lexicon) -> Explainer:
+    """Load an Explainer that begins with a lexicon."""
+    return load().with_prior(lexicon)
+
+
 @final
 @dataclass(frozen=True)
 class _Where:
@@ -203,6 +217,7 @@ class _Run:
     where: _Where
     shown: bool | None
     command: dict[str, Any]
+    learn: int | None = None
 
     def __post_init__(self) -> None:
         settings, made = self.settings, Explainer if self.explainer is None else self.explainer
@@ -236,8 +251,23 @@ class _Run:
                 for name in self.folder.names(UNDER_WAY):
                     self.folder.remove(f"{UNDER_WAY}/{name}")
 
+    def _begin_with_lexicon(self) -> None:
+        """Begin explanations with the lexicon of the folder, which is learnt where it is missing and wanted."""
+        content, explainer = self.folder.read(LEXICON), self.setup.explainer
+        if content is None and self.learn is None:
+            return
+        if content is None:
+            made = explainer if isinstance(explainer, Explainer) else explainer()
+            texts = (row.text for row in rows_of(self.source, self.columns, 0, self.learn) if isinstance(row.text, str))
+            content = Lexicon.learn(made, texts).to_parquet()
+            self.folder.write(LEXICON, content)
+        found = Lexicon.from_parquet(content, self.folder.path(LEXICON))
+        begins = explainer.with_prior(found) if isinstance(explainer, Explainer) else partial(_beginning, explainer, found)
+        self.setup = replace(self.setup, explainer=begins)
+
     def explain_all(self) -> None:
         """Compute the parts that are not there, or not as they were written."""
+        self._begin_with_lexicon()
         there = self.folder.parts()
         damaged = {part: reason for part in there if (reason := damage(self.folder, part)) is not None}
         if damaged:
@@ -258,11 +288,12 @@ class _Run:
 
     def retry(self) -> dict[str, int]:
         """Compute the rows that are not explained, and put them into their parts; return their number by status."""
+        self._begin_with_lexicon()
         facts = {part: self.corpus.facts(part) for part in self.corpus.numbers}
         failing = {part for part, about in facts.items() if about[EXPLAINED] < about["rows"]}
         result: dict[str, int] = {}
 
-        def replace(part: int, made: Any, _: Sequence[SourceRow]) -> None:
+        def replaced(part: int, made: Any, _: Sequence[SourceRow]) -> None:
             before, again = self._read(part), set(made.column("number").to_pylist())
             kept = before.filter(arrow().array([number not in again for number in before.column("number").to_pylist()]))
             merged = arrow().concat_tables([kept, made]).sort_by("number")
@@ -272,7 +303,7 @@ class _Run:
 
         with self._progress(facts) as self.progress:
             if failing:
-                self._compute(self._failed_rows(failing), replace)
+                self._compute(self._failed_rows(failing), replaced)
         return result
 
     def _progress(self, parts: dict[int, dict[str, Any]]) -> "closing[Progress]":

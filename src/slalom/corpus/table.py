@@ -65,7 +65,7 @@ def schema(keep: Sequence[str] = ()) -> Any:
         *((phrase_column(length), floats) for length in range(2, LONGEST + 1)),
         ("near_r2", pa.float64()), ("near_mse", pa.float64()), ("far_r2", pa.float64()), ("far_mse", pa.float64()),
         ("queries", pa.int32()), ("tokens", pa.int64()), ("seconds", pa.float32()),
-        ("remarks", strings), ("explanation", pa.string()),
+        ("prior", pa.string()), ("remarks", strings), ("explanation", pa.string()),
     ]  # fmt: skip
     return pa.schema([pa.field(name, kind, *nullable) for name, kind, *nullable in columns])
 
@@ -82,6 +82,7 @@ def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full:
         "starts": e.spans[:, 0],
         "ends": e.spans[:, 1],
         **word_columns(e),
+        "prior": e.settings.get("prior"),
         "explanation": e.to_json() if full else None,
     }
     row |= {name: getattr(e, name) for name in _SAME}

@@ -88,6 +88,7 @@ class Bench:
                 "seed": int(options.seed),
                 **kept,
                 "settings": None if " at 0x" in settings else settings,
+                **({} if options.method.prior is None else {"prior": options.method.prior}),
             },
             "slalom": versions("slalom-xai").get("slalom-xai"),
         }

@@ -94,6 +94,7 @@ class MethodResult(NamedTuple):
         diagnosis: What is wrong, in one sentence; empty where nothing is.
         errors: Standard errors by the names of scores, as far as they are known: (n,) or (n, n_classes).
         measured: The model's own answers by the names of scores, NaN where it was not asked.
+        notes: Sentences that are shown with the explanation.
     """
 
     surrogate: Surrogate
@@ -101,6 +102,7 @@ class MethodResult(NamedTuple):
     diagnosis: str = ""
     errors: Mapping[str, Floats] = MappingProxyType({})
     measured: Mapping[str, Floats] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
 
 
 class Method(ABC):
@@ -130,6 +132,19 @@ class Method(ABC):
     takes_budget: ClassVar[bool] = True
     most: ClassVar[int] = 5000
     plans_all: ClassVar[bool] = False
+
+    @property
+    def prior(self) -> str | None:
+        """Name of the lexicon that it begins with; default: none."""
+        return None
+
+    def on(self, reading: Reading, units: Units) -> "Method":
+        """Return the method for one text: with what it knows of its words; default: itself."""
+        return self
+
+    def known(self, units: Units) -> NDArray[np.bool_]:
+        """Return rows (k, n) whose answers it has already, so that they do not test it; default: none."""
+        return np.zeros((0, len(units)), dtype=bool)
 
     @property
     def finds_pairs(self) -> bool:

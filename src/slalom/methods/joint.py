@@ -8,7 +8,7 @@ model's own answers. Of a short text every unit was removed alone already.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from slalom.core import Observed
 from slalom.core.checks import Floats
-from slalom.core.fitting.joint import Changes, Fitted, State, fitted
+from slalom.core.fitting.joint import Changes, Fitted, Prior, State, fitted
 from slalom.core.fitting.kernels import Kernel, NeighbourKernel, PlaceKernel
 from slalom.core.fitting.problem import Fit, Problem, explained_share
 from slalom.methods.base import Method, MethodContext, MethodResult
+from slalom.models import Model, Reading
 from slalom.text import Deletions, Mixed, QueryPlan, Sampler, Units
 
 Keep = NDArray[np.bool_]
@@ -51,8 +52,27 @@ class JointMethod(Method):
     summary: str = ""
     unit: str = "token"
     check: int = 100
+    lexicon: Any = field(default=None, repr=False)  # a slalom.Lexicon
+    words: Any = field(default=None, repr=False)  # what it has of the words of one text
     most: ClassVar[int] = 1500  # one fit then takes a minute, and eight times as long with twice as many
     plans_all: ClassVar[bool] = True
+
+    @property
+    def prior(self) -> str | None:
+        return None if self.lexicon is None else self.lexicon.digest
+
+    def knowing(self, lexicon: Any) -> "JointMethod":
+        """Return the method with a lexicon as prior."""
+        return replace(self, lexicon=lexicon)
+
+    def known(self, units: Units) -> Keep:
+        return super().known(units) if self.words is None else np.asarray(self.words.rows()[0])
+
+    def on(self, reading: Reading, units: Units) -> "JointMethod":
+        if self.lexicon is None:
+            return self
+        words = self.lexicon.of_text(reading, units)
+        return replace(self, words=words, sampler=Mixed(tuple(words.known.tolist())))
 
     @property
     def finds_pairs(self) -> bool:
@@ -66,6 +86,10 @@ class JointMethod(Method):
 
     def plan(self, units: Units, budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         later = self.further(len(units), budget)
+        if not budget:  # the text, and words that are new
+            alone = np.eye(len(units), dtype=bool)[self.words.first[self.words.new]]
+            keep = np.concatenate([np.ones((1, len(units)), dtype=bool), alone])
+            return QueryPlan(keep, np.ones(len(keep)))
         plan = self.sampler.draw(units.shared.type_of_unit, budget - later, rng, empty)
         if later and len(_single(plan.keep)) == len(units):  # all have been removed alone
             return self.sampler.draw(units.shared.type_of_unit, budget, rng, empty)
@@ -76,26 +100,44 @@ class JointMethod(Method):
         left = min(context.budget - len(keep), _ASKED)
         if context.before is not None or left <= 0 or _constant(keep, scores):
             return keep[:0], context.before
-        found = self.posterior(context.units, keep, scores)
+        found = self._fit(context)
         rows = self._strongest(found, keep, left)
         return rows, found.state if len(rows) else found  # without rows it is the final fit
 
     def explain(self, context: MethodContext) -> MethodResult:
         keep, scores, units = context.plan.keep, context.observed or Observed(context.scores), context.units
-        if constant := _constant(keep, scores):
-            return MethodResult(constant.model, constant.r2, constant.diagnosis)
+        notes = self.words.notes(context.budget > 0) if self.words else ()
+        if len(keep) > 1 and (constant := _constant(keep, scores)):
+            return MethodResult(constant.model, constant.r2, constant.diagnosis, notes=notes)
         before = context.before
-        found = before if isinstance(before, Fitted) else self.posterior(units, keep, scores, before)
+        found = before if isinstance(before, Fitted) else self._fit(context, before)
         model = found.model
         tested = scores.known if scores.known.any() else np.ones(len(keep), dtype=bool)
         r2 = explained_share(model(keep[tested].astype(float)), scores.start()[tested], np.ones(int(tested.sum())))
+        if self.words:
+            keep, scores = _with_known(self.words, context.model, keep, scores, context.one_class(self.name))
         measured = dict(_measured(keep, scores.scores, units.shared.type_of_unit)) if scores.exact else {}
         errors = dict(_errors(found, units.shared.type_of_unit))
         for name, own in measured.items():
             errors[name] = np.where(np.isnan(own), errors[name], 0.0)
-        return MethodResult(model, r2, errors=errors, measured=measured)
+        return MethodResult(model, r2, errors=errors, measured=measured, notes=notes)
 
-    def posterior(self, units: Units, keep: Keep, scores: Observed, before: State | None = None) -> Fitted:
+    def _fit(self, context: MethodContext, before: State | None = None) -> Fitted:
+        keep, scores, units = context.plan.keep, context.observed or Observed(context.scores), context.units
+        if not self.words:
+            return self.posterior(units, keep, scores, before)
+        return self.known_fit(self.words, context.model, units, keep, scores, context.one_class(self.name), before)
+
+    def known_fit(
+        self, words: Any, model: Model, units: Units, keep: Keep, scores: Observed, target: int, before: State | None = None
+    ) -> Fitted:
+        """Fit all parts with what a lexicon has of the words of the text."""
+        keep, scores = _with_known(words, model, keep, scores, target)
+        return self.posterior(units, keep, scores, before, words.prior(model.head, target, keep, scores.start()))
+
+    def posterior(
+        self, units: Units, keep: Keep, scores: Observed, before: State | None = None, known: Prior | None = None
+    ) -> Fitted:
         """Fit all parts; again, with further rows, where there is a fit of most of them.
 
         Args:
@@ -103,12 +145,13 @@ class JointMethod(Method):
             keep: Which units each row keeps (m, n).
             scores: Scores of the rows.
             before: State of a fit of most of the rows, which is taken up.
+            known: What other texts tell of the parameters.
         """
         types = units.shared.type_of_unit
         kernels: list[Kernel] = (
             [] if len(units) == 1 else [kernel(keep, units.sizes) for kernel in (NeighbourKernel, PlaceKernel)]
         )
-        return fitted(_counts(keep, types), scores, _profile(keep), kernels, types, before=before)
+        return fitted(_counts(keep, types), scores, _profile(keep), kernels, types, before=before, known=known)
 
     def _strongest(self, found: Fitted, keep: Keep, most: int) -> Keep:
         """Return the rows without one of the strongest units each, as far as they have not been asked."""
@@ -122,6 +165,14 @@ def _constant(keep: Keep, scores: Observed) -> Fit | None:
     """Return the constant that explains rows (m, n) which are all alike, or have one score."""
     problem = Problem.of(keep.astype(float), scores.start(), None)
     return problem.constant() if problem.steady or problem.rows_alike else None
+
+
+def _with_known(words: Any, model: Model, keep: Keep, scores: Observed, target: int) -> tuple[Keep, Observed]:
+    """Return rows and scores with those of a text that a lexicon has: words alone, and the empty text."""
+    more, outputs = words.rows()
+    parts = zip(scores, model.observe(outputs, target), strict=True)
+    both = (None if ours is None or own is None else np.concatenate([own, ours]) for own, ours in parts)
+    return np.concatenate([keep, more]), Observed(*both)  # type: ignore[arg-type]
 
 
 def _counts(keep: Keep, types: NDArray[np.int64]) -> Floats:
@@ -163,20 +214,21 @@ def _errors(found: Fitted, types: NDArray[np.int64]) -> Iterator[tuple[str, Floa
     """Yield the names of scores and their standard errors (n,) or (n, n_classes)."""
     n = len(types)
     empty, whole = np.zeros((1, n), dtype=bool), np.ones((1, n), dtype=bool)
-
-    def against(other: Keep, rows: Keep) -> Floats:
-        errors = []
-        for block in (rows[k : k + _BLOCK] for k in range(0, n, _BLOCK)):
-            matrix = np.hstack([-np.ones((len(block), 1)), np.eye(len(block))])
-            profile = np.append(0.0, _profile(block))
-            errors.append(found.errors(_changes(np.concatenate([other, block]), types, matrix)._replace(profile=profile)))
-        return np.concatenate(errors)
-
-    yield "removal", against(whole, ~np.eye(n, dtype=bool))
-    yield "value", against(empty, np.eye(n, dtype=bool))
+    yield "removal", change_errors(found, types, whole, ~np.eye(n, dtype=bool))
+    yield "value", change_errors(found, types, empty, np.eye(n, dtype=bool))
     yield "importance", found.importances_se[types]
     if 2 * n <= _MOST_ROWS:
         yield "shapley", found.errors(_orders(n, types))
+
+
+def change_errors(found: Fitted, types: NDArray[np.int64], start: Keep, rows: Keep) -> Floats:
+    """Return the standard errors of predicted changes from a row (1, n) to others (k, n)."""
+    errors = []
+    for block in (rows[k : k + _BLOCK] for k in range(0, len(rows), _BLOCK)):
+        matrix = np.hstack([-np.ones((len(block), 1)), np.eye(len(block))])
+        profile = np.append(0.0, _profile(block))
+        errors.append(found.errors(_changes(np.concatenate([start, block]), types, matrix)._replace(profile=profile)))
+    return np.concatenate(errors)
 
 
 def _changes(keep: Keep, types: NDArray[np.int64], matrix: Floats) -> Changes:

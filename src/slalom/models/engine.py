@@ -60,7 +60,7 @@ class Engine:
     def __init__(
         self, model: Model, cache: str | Path | None = None, identity: str | None = None, progress: bool | None = None
     ) -> None:
-        self.model, self.progress, self._identity = model, progress, identity
+        self.model, self.progress, self.given_identity = model, progress, identity
         self.answered: Callable[[], None] | None = None
         self.ended: Callable[[int, Exception | None], None] | None = None
         self.turn_seconds: float | None = None
@@ -313,7 +313,7 @@ class Engine:
 
     def identify(self) -> str | None:
         """Return a string that identifies the model as it is now, and its settings; None where nothing does."""
-        head, identity, needed = self.model.head, None, self._file is not None and self._identity is None
+        head, identity, needed = self.model.head, None, self._file is not None and self.given_identity is None
         if needed or not self.model.costly_identity:
             try:
                 identity = self.model.identity()
@@ -326,6 +326,6 @@ class Engine:
                         f" ({type(error).__name__}: {one_line(error)}); pass identity=, a name that you change whenever the"
                         " model changes"
                     ) from error
-        if identity is None and self._identity is None:
+        if identity is None and self.given_identity is None:
             return None
-        return f"{self._identity or ''} {identity or ''} {head.kind} {self.model.n_columns} {self.model.variant}".strip()
+        return f"{self.given_identity or ''} {identity or ''} {head.kind} {self.model.n_columns} {self.model.variant}".strip()

@@ -34,7 +34,7 @@ def next_rows(engine: Engine, run: TextRun, options: Options) -> tuple[NDArray[n
     if left <= 0:
         return run.task.keep[:0], run.before
     with one_blas_thread(_is_short(run, options)), named_failures(options.method):
-        rows, state = options.method.next_rows(_context(engine, run, options, {})[0])
+        rows, state = run.task.method.next_rows(_context(engine, run, options, {})[0])
         rows = np.asarray(rows, dtype=bool).reshape(-1, len(run.task.units))
     run.spend(perf_counter() - began)
     return rows[:left], state
@@ -77,7 +77,7 @@ def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
     context, observed = _context(engine, run, options, queried)
     scores, target, outputs = observed.scores, context.target, run.outputs(task.keep)
     with named_failures(options.method):
-        result = options.method.explain(context)
+        result = task.method.explain(context)
     fit_r2 = _fit_r2(context, result, queried) if result.r2 is None else result.r2
     others = ~task.keep.all(axis=1)  # the plan may have the whole text too; it is reported once
     report = model.report(np.concatenate([outputs[m : m + 1], outputs[others]]))
@@ -119,7 +119,7 @@ def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
         settings=options.settings(engine.model_id),
         signed=options.method.signed,
         figures=report.figures,
-        notes=(*task.reading.notes, *report.notes),
+        notes=(*task.reading.notes, *report.notes, *result.notes),
         versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
     )
 
@@ -168,7 +168,7 @@ def _is_short(run: TextRun, options: Options) -> bool:
 def _errors(result: MethodResult, task: Task, observed: Observed) -> dict[str, Floats]:
     """Return the standard errors of a result; those of predicted removals are at least what rounding makes of scores."""
     errors = dict(result.errors)
-    if task.whole < min(len(task.units), _LEAST_ROWS):
+    if task.method.prior is None and task.whole < min(len(task.units), _LEAST_ROWS):
         return {}
     if "removal" in errors:
         rounding = _ROUNDING * float(np.abs(observed.scores[observed.known]).max(initial=0.0))

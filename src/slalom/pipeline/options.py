@@ -52,7 +52,9 @@ class Options:
         if self.queries is not None and self.queries != AUTO:
             if isinstance(self.queries, str):
                 raise InputError(f"queries must be a whole number of at least 2, or 'auto'; got {self.queries!r}")
-            whole_number("queries", self.queries, 2)
+            whole_number("queries", self.queries, 2 if self.method.prior is None else 0)
+        if self.method.prior is not None and self.target == "all":
+            raise InputError("a lexicon explains one class at a time; got target='all'; name a class", "target", "prior")
         if self.check is not None:
             whole_number("check", self.check, 0)
         whole_number("seed", self.seed, 0)
@@ -98,6 +100,8 @@ class Options:
         """Return the number of held-out queries."""
         if self.check is not None:
             return self.check
+        if not budget:  # the lexicon's own quality is shown
+            return 0
         if not self.method.signed:  # scores without a sign predict nothing that could be tested
             return 0
         return CHECK if self.goal is not None else min(max(budget // 10, 20), self.method.check)
@@ -129,6 +133,8 @@ class Options:
         options: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}
         if not self.pairs:
             options["pairs"] = False
+        if self.method.prior is not None:
+            options["prior"] = self.method.prior
         if self.unit_kind != self.unit_name:
             options["unit"] = self.unit_name
         if self.auto:

@@ -226,7 +226,7 @@ class Pipeline:
 
     def _extended(self, run: TextRun, budget: int, options: Options) -> Task:
         """Return the task of a text with more queries of the method, for a larger budget."""
-        task, rng, method = run.task, np.random.default_rng([options.seed, 2, run.round]), options.method
+        task, rng, method = run.task, np.random.default_rng([options.seed, 2, run.round]), run.task.method
         n = len(task.units)
         taken = set(query_keys(task.keep, task.units.names))
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.errors import InputError, count
-from slalom.methods.base import named_failures
+from slalom.methods.base import Method, named_failures
 from slalom.models import Model, Queries, Reading
 from slalom.pipeline.options import Options
 from slalom.result.plain import duration
@@ -40,6 +40,7 @@ class Task(NamedTuple):
     keep: NDArray[np.bool_]  # (m + 1 + near + far, n): the plan, the whole text, the held-out rows near it and far from it
     near: int  # held-out rows near the text
     budget: int
+    method: Method  # with what it knows of the text
 
     @property
     def whole(self) -> int:
@@ -124,9 +125,11 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
         _warn(f"a fit of {n:,} {kind}s takes about {duration(seconds)} on one core{where};{faster} method=ridge is much faster")
     budget = options.budget(n)
     with named_failures(options.method), one_blas_thread():
-        plan = options.method.plan(text_units, budget, np.random.default_rng(options.seed), reading.empty)
+        method = options.method.on(reading, text_units)
+        plan = method.plan(text_units, budget, np.random.default_rng(options.seed), reading.empty)
     check = options.held_out(budget)
-    plan, near, far = reserved(plan, text_units.names, check, np.random.default_rng([options.seed, 1]))
+    rng = np.random.default_rng([options.seed, 1])
+    plan, near, far = reserved(plan, text_units.names, check, rng, method.known(text_units))
     keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
     if options.limit is not None and (number_of := len(set(query_keys(keep, text_units.names)))) > options.limit:
         raise InputError(
@@ -134,7 +137,7 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
             f" {options.limit}; raise it, or lower queries{'' if options.check is None else ' or check'}{where}",
             "max_queries",
         )
-    return Task(number, reading, text_units, plan, keep, len(near), budget)
+    return Task(number, reading, text_units, plan, keep, len(near), budget, method)
 
 
 def _warn(message: str) -> None:

@@ -45,16 +45,21 @@ def refine(pipeline: Pipeline, text: Any, options: Options, first: int, seconds:
 
     Rows are asked in a random order, each once. Where several rounds follow, the first one is not tested: its explanation
     does not wait for the held-out rows, which the second asks. The last explanation is that of `Pipeline.run`,
-    of the same rows in the same order.
+    of the same rows in the same order. With a lexicon there is one more explanation before: without queries about the text.
     """
-    options = replace(options, errors="raise")
+    options, rounds = replace(options, errors="raise"), 0
+    if options.method.prior is not None and options.queries != 0:
+        alone = replace(options, queries=0, check=0, tolerance=None, max_queries=None)
+        begun, rounds = TextRun(plan(pipeline.model, text, alone)), 1
+        pipeline.ask([begun], "asking")
+        yield Step(1, begun.task.distinct, begun.task.distinct, True, explain(pipeline.engine, begun, alone))
     task = plan(pipeline.model, text, options)
     order = _order(task.plan, options.seed)
     sizes = _sizes(first, len(order)) if options.method.takes_budget else [len(order)]
     of, run = task.distinct, TextRun(task)
     asked, tested, lot = 0, 0, min(first, _LOT)
-    for number, size in enumerate(sizes, start=1):
-        tests = 0 if number == 1 < len(sizes) else task.tests
+    for number, size in enumerate(sizes, start=rounds + 1):
+        tests = 0 if number == rounds + 1 < rounds + len(sizes) else task.tests
         while asked < size or tested < tests:
             began, before = perf_counter(), asked + tested
             most = size + tests if seconds is None else lot

@@ -42,23 +42,26 @@ def held_out(
 
 
 def reserved(
-    plan: QueryPlan, names: Sequence[str], check: int, rng: np.random.Generator
+    plan: QueryPlan, names: Sequence[str], check: int, rng: np.random.Generator, known: NDArray[np.bool_] | None = None
 ) -> tuple[QueryPlan, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return queries that test an explanation; of a short text, some that were planned for the fit.
 
     Where the plan has nearly all subsets of a short text, what it leaves tells nothing: up to an eighth of all subsets is
-    then reserved for each of the two places. A text of so few subsets that this is less than `LEAST` keeps its plan.
+    then reserved for each of the two places. A text of so few subsets that this is less than `LEAST` keeps its plan. Rows
+    that are `known` (k, n) without a query test nothing.
 
     Returns:
         The plan without the reserved rows, then rows near the text and of all sizes as `held_out` returns them.
     """
-    near, far = held_out(plan.keep, names, check, rng)
     n = plan.keep.shape[1]
+    known = np.zeros((0, n), dtype=bool) if known is None else known
+    near, far = held_out(np.concatenate([plan.keep, known]), names, check, rng)
     if n > _MOST_UNITS or min(len(near), len(far)) >= check // 2:
         return plan, near, far
     subsets = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) & 1 == 1
     keys, planned = query_keys(subsets, names), query_keys(plan.keep, names)
-    first = {key: i for i, key in reversed(list(enumerate(keys)))}
+    excluded = set(query_keys(known, names))
+    first = {key: i for i, key in reversed(list(enumerate(keys))) if key not in excluded}
     wanted = min(check // 2, (len(first) + 2) // _SHARE)
     if wanted < max(LEAST, min(len(near), len(far))):
         return plan, near, far

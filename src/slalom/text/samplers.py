@@ -153,17 +153,26 @@ class Mixed(Sampler):
     proportion to (1.05 - kept share)^2, as the scores of small ones vary most. Where the budget allows all subsets of a short
     text, it has them all.
 
+    Args:
+        known: Distinct units whose scores alone are known, as is that of the empty text: these rows are left out.
+
     Example:
         >>> keep = Mixed().draw(np.arange(40), 200, np.random.default_rng(0), empty=True).keep
         >>> len(keep), int((keep.sum(axis=1) == 1).sum()), int((keep.sum(axis=1) >= 30).sum())
         (200, 40, 90)
     """
 
+    known: tuple[int, ...] = ()
+
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         n = len(types)
         if 2**n - int(not empty) <= budget:
-            return _uniform(Scales().draw(types, budget, rng, empty).keep)
-        distinct_units = rng.permutation(np.unique(types, return_index=True)[1])
+            keep = Scales().draw(types, budget, rng, empty).keep
+            kept = keep.sum(axis=1)
+            alone = (kept == 1) & np.isin(types[keep.argmax(axis=1)], self.known)
+            return _uniform(keep[~alone & ((kept > 0) | (not self.known))])
+        empty = empty and not self.known
+        distinct_units = rng.permutation(np.delete(np.unique(types, return_index=True)[1], list(self.known)))
         alone = np.eye(n, dtype=bool)[distinct_units[: budget // _ALONE]]
         left = max(budget - 1 - int(empty) - len(alone), 0)
         n_near, numbers, single = round(_near_share(left / n) * left), np.arange(1, min(_REACH, max(n // 2, 1)) + 1), alone[:0]
@@ -172,6 +181,7 @@ class Mixed(Sampler):
             single, numbers = ~np.eye(n, dtype=bool), numbers[1:]
         near = spread(n, n - numbers, n_near - len(single), rng, numbers.astype(np.float64))
         sizes = _sizes(n, _SIZES_BESIDE, left - n_near)
+        sizes = sizes[sizes > int(bool(self.known))]
         chances = (1.05 - sizes / n) ** 2
         far = spread(n, sizes, left - len(single) - len(near), rng, chances)
         keep = distinct(np.concatenate([_with_ends(alone, empty, _ANCHOR).keep, single, near, far]))[0]

@@ -164,7 +164,7 @@ def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits, has_corpus
     @app.post("/api/download", summary="An explanation as a file", response_class=Response)
     async def get_file(wanted: DownloadRequest, request: Request) -> Response:
         served = checked(wanted)
-        steps = served.explained(wanted, lambda e: download(e, wanted, served.code))
+        steps = served.explained(wanted, lambda e: download(e, wanted, served.code_of(e)))
         name, media_type, file = await _result(served, request, limits, steps)
         return Response(file, media_type=media_type, headers={"content-disposition": f'attachment; filename="{name}"'})
 

@@ -59,6 +59,7 @@ class Served:
     limits: Limits
     code: str = "explainer = slalom.Explainer(model)"  # Python that makes the same explainer
     remote: bool = False  # whether the model answers elsewhere, so that texts leave this server
+    prior: str = "lexicon.parquet"  # file of the lexicon of the explainer, where it has one
 
     def __post_init__(self) -> None:
         self.explainer.engine.turn_seconds = _STEP
@@ -79,7 +80,7 @@ class Served:
         if fits.seconds > _ANNOUNCED:
             yield fits
         self._check(fits, subject.unit or chosen.unit)
-        steps = self.explainer.steps(
+        steps = self._beginning(subject).steps(
             subject.text, first=first, seconds=_STEP, method=subject.method, unit=subject.unit, queries=subject.queries,
             target=self._target(subject.target), seed=subject.seed,
         )  # fmt: skip
@@ -106,6 +107,17 @@ class Served:
             elif step.answered and fits.seconds > _LONG:
                 takes_long()
             yield step
+
+    def _beginning(self, subject: Subject) -> Explainer:
+        """Return the Explainer of a text: without its lexicon, where that is of other units or explains one class only."""
+        prior, unit = self.explainer.prior, subject.unit or method(subject.method).unit
+        fits = prior is None or (unit == prior.about["unit"] and subject.target != "all")
+        return self.explainer if fits else self.explainer.with_prior(None)
+
+    def code_of(self, e: Explanation) -> str:
+        """Return Python that makes the Explainer of an explanation."""
+        begins = f"\nexplainer = explainer.with_prior(slalom.Lexicon.load({self.prior!r}))" if "prior" in e.settings else ""
+        return self.code + begins
 
     def _keep(self, key: Hashable, e: Explanation) -> None:
         with self._recent_lock:

@@ -158,6 +158,26 @@ class State(NamedTuple):
     steps: int
 
 
+class Prior(NamedTuple):
+    """What is known of the parameters before a text's own scores, from other texts.
+
+    Attributes:
+        means: Of the parameters as they are numbered in the steps (2 p + 4,).
+        scales: Variances of values and importances (2 p,), relative to those that the fit learns.
+        others: Variances of bias, logit of the competition, middle and logarithm of the reach (4,).
+        log_variances: Usual logarithms of the variances that the fit learns, of both kernels too.
+        certain: How much each of these is worth, as a precision.
+        spread: Standard deviation of scores.
+    """
+
+    means: Floats
+    scales: Floats
+    others: Floats
+    log_variances: Floats
+    certain: Floats
+    spread: float
+
+
 class Factor:
     """A covariance by its Cholesky factor, which is written over it."""
 
@@ -189,11 +209,12 @@ class _Search:
         kernels: Sequence[Kernel],
         kinds: NDArray[np.int64],
         link: bool,
+        known: Prior | None = None,
     ) -> None:
         self.counts, self.observed, self.profile, self.kernels, self.kinds = counts, observed, profile, kernels, kinds
         self.linked, self.p, self.steps, self.converged = link, counts.shape[1], 0, False
         self.scores, self.known = observed.start(), np.zeros(len(counts))
-        self.spread = float(self.scores.std()) + 1e-300
+        self.before, self.spread = known, known.spread if known else float(self.scores.std()) + 1e-300
         if not observed.exact:
             self.scores, self.known = observed.working(self.scores, np.full(len(counts), self.spread**2))
         centre = float(self.scores.mean())
@@ -201,14 +222,23 @@ class _Search:
         signs = np.random.default_rng(0).integers(0, 2, (len(counts), _SIGNS)) * 2.0 - 1.0
         self.signs = signs / np.sqrt(_SIGNS)
         self.start = np.concatenate([np.zeros(2 * self.p), [centre, COMPETITION_PRIOR[0], centre, np.log(reach + 1e-300)]])
+        learnt = np.r_[:2, 2 : 2 + len(kernels), -1]  # without kernels their variances are left out
+        self.log_variances = known.log_variances[learnt] if known else np.log(self.expected(0.05, 0.1))
+        self.certain = known.certain[learnt] if known else np.repeat(_CERTAIN, [1, 1, len(kernels) + 1])
+        self.known_variances = self.log_variances if known else None
+        self.start = known.means if known else self.start
         self.theta = self.start
-        self.log_variances = np.log(self.expected(0.05, 0.1))
 
     def expected(self, kernel: float, noise: float) -> Floats:
         """Return variances of values, importances, each kernel and noise; these as shares of that of the scores."""
         sizes = [max(float(np.trace(k.matrix)) / len(self.scores), 1e-12) for k in self.kernels]
         shares = np.array([_VALUES**2, *(kernel / size for size in sizes), noise])
         return np.insert(shares * self.spread**2, 1, _IMPORTANCES**2)
+
+    @property
+    def usual(self) -> Floats:
+        """Logarithms of variances before any score is known."""
+        return np.log(self.expected(_EXPECTED, _EXPECTED)) if self.known_variances is None else self.known_variances
 
     def parameters(self, theta: Floats) -> Parameters:
         """Return parameters as they are numbered in the steps."""
@@ -219,6 +249,8 @@ class _Search:
     def prior(self) -> Floats:
         """Prior variances (2 p + 4,) of the parameters."""
         values, importances = np.exp(self.log_variances[:2])
+        if self.before:
+            return np.concatenate([self.before.scales * np.repeat([values, importances], self.p), self.before.others])
         wide = [_VALUES**2 * self.spread**2, COMPETITION_PRIOR[1] ** 2, *([self.spread**2, 1.0] if self.linked else [0.0, 0.0])]
         return np.concatenate([np.full(self.p, values), np.full(self.p, importances), wide])
 
@@ -268,9 +300,8 @@ class _Search:
         parts = [*(v * part for v, part in zip(variances, parts, strict=True)), (noise * self.profile)[:, None] * turned]
         pulled = np.stack([part[:, 0] for part in parts], axis=1)
         trace = np.array([np.vdot(turned[:, 1:], part[:, 1:]) for part in parts])
-        certain = np.concatenate([_CERTAIN[:2], np.full(len(trace) - 2, _CERTAIN[2])])
-        slope = 0.5 * (pull @ pulled - trace) - certain * (self.log_variances - np.log(self.expected(_EXPECTED, _EXPECTED)))
-        bend = 0.5 * pulled.T @ factor.solve(pulled) + np.diag(certain + 0.25 * np.minimum(trace, 4.0))
+        slope = 0.5 * (pull @ pulled - trace) - self.certain * (self.log_variances - self.usual)
+        bend = 0.5 * pulled.T @ factor.solve(pulled) + np.diag(self.certain + 0.25 * np.minimum(trace, 4.0))
         before, least = self.log_variances, _LEAST_NOISE[0 if self.kernels else 1] * self.spread**2
         self.log_variances = before + np.clip(np.linalg.solve(bend, slope), -1.5, 1.5)
         self.log_variances[-1] = max(self.log_variances[-1], np.log(least))
@@ -389,6 +420,7 @@ def fitted(
     kinds: NDArray[np.int64] | None = None,
     link: bool = True,
     before: State | None = None,
+    known: Prior | None = None,
 ) -> Fitted:
     """Fit a surrogate of n units with p distinct ones.
 
@@ -400,11 +432,12 @@ def fitted(
         kinds: The distinct unit of each unit (n,). Default: all are distinct.
         link: Whether scores saturate; several classes have no link.
         before: State of a fit of most of the rows, which is taken up.
+        known: What other texts tell of the parameters; only for one score per row.
     """
     kinds = np.arange(counts.shape[1]) if kinds is None else kinds
     scores = observed.start()
     if scores.ndim == 1:
-        search = _Search(counts, observed, profile, kernels, kinds, link)
+        search = _Search(counts, observed, profile, kernels, kinds, link, known)
         search.run(before)
         return Fitted(search, search.scores, np.ones(()))
     centred = scores - scores.mean(axis=0)

@@ -75,8 +75,8 @@ class Scatter {
     this.circles[unit].focus({ preventScroll: true });
   }
 
-  // shown: { names, x, y, within, weights, frame, gone }, and what paint takes; within: { x, y }, half the 95% intervals;
-  // frame: { x, y }, see content.py
+  // shown: { names, x, y, within, weights, frame, gone, axes }, and what paint takes; within: { x, y }, half the 95% intervals;
+  // frame: { x, y }, see content.py; axes: { x, y }, what they are called if not value and importance
   show(shown) {
     this.shown = shown;
     this.width = Math.max(280, this.holder.clientWidth);
@@ -108,8 +108,8 @@ class Scatter {
       grid.append(draw("line", { x1: inner.left, x2: inner.right, y1: at, y2: at }));
       grid.append(draw("text", { x: inner.left - 8, y: at + 4, "text-anchor": "end" }, s === 0 ? "0" : signed(s, upwards.places)));
     }
-    grid.append(draw("text", { x: 4, y: 12, class: "axis" }, "importance ↑"));
-    grid.append(draw("text", { x: inner.right, y: HEIGHT - 6, "text-anchor": "end", class: "axis" }, "value →"));
+    grid.append(draw("text", { x: 4, y: 12, class: "axis" }, shown.axes?.y ?? "importance ↑"));
+    grid.append(draw("text", { x: inner.right, y: HEIGHT - 6, "text-anchor": "end", class: "axis" }, shown.axes?.x ?? "value →"));
 
     const dots = draw("g", { class: n > 1000 ? "dots crowd" : "dots" });
     this.circles = new Array(n);
@@ -128,7 +128,7 @@ class Scatter {
     this.reach = draw("path", { class: "reach", "aria-hidden": "true" });
     this.ring = draw("circle", { class: "ring", r: 0, "aria-hidden": "true" });
     this.ring.style.display = "none";
-    const said = `Scatter of ${plural(n, "unit")}: value across, importance up. Arrow keys go from unit to unit by value.`;
+    const said = `Scatter of ${plural(n, "unit")}: ${shown.axes?.x ?? "value"} across, ${shown.axes?.y ?? "importance"} up. Arrow keys go from unit to unit.`;
     this.holder.replaceChildren(
       draw("svg", { viewBox: `0 0 ${this.width} ${HEIGHT}`, width: this.width, height: HEIGHT, role: "group", "aria-label": said },
         grid, crosses, this.reach, dots, this.labels, this.ring),

@@ -1,0 +1,91 @@
+"""What a lexicon has of the words of one text: the rows that need not be asked, and the prior of the fit."""
+
+from typing import TYPE_CHECKING, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+from slalom.core.fitting.joint import Prior
+from slalom.errors import count
+from slalom.models import Head
+
+if TYPE_CHECKING:
+    from slalom.lexicon.lexicon import Lexicon
+
+Keep = NDArray[np.bool_]
+
+_OTHERS = np.array([0.2, 0.3, 0.2, 0.2])  # deviations between texts: bias, middle in those of scores; logit; log reach
+_NEW = 0.3  # share of words that a lexicon lacks from which a text is unlike its texts
+
+
+@final
+class KnownWords(NamedTuple):
+    """What a lexicon has of the p distinct words of a text of n units.
+
+    Attributes:
+        types: The distinct word of each unit (n,).
+        first: The first unit of each distinct word (p,).
+        found: Its number in the lexicon (p,); -1 where it is not there.
+        with_empty: Whether the text may be empty.
+    """
+
+    lexicon: "Lexicon"
+    types: NDArray[np.int64]
+    first: NDArray[np.int64]
+    found: NDArray[np.int64]
+    with_empty: bool
+
+    @property
+    def known(self) -> NDArray[np.int64]:
+        """The distinct words that need not be asked alone."""
+        return np.flatnonzero(self.found >= 0)
+
+    @property
+    def new(self) -> NDArray[np.int64]:
+        """The distinct words that the lexicon lacks."""
+        return np.flatnonzero(self.found < 0)
+
+    def rows(self) -> tuple[Keep, Floats]:
+        """Return rows that the model has answered already: known words alone, and the empty text."""
+        n, empty = len(self.types), self.lexicon.empty[: int(self.with_empty)]
+        keep = np.concatenate([np.eye(n, dtype=bool)[self.first[self.known]], np.zeros((len(empty), n), dtype=bool)])
+        return keep, np.concatenate([self.lexicon.outputs[self.found[self.known]], empty])
+
+    def prior(self, head: Head, target: int, keep: Keep, scores: Floats) -> Prior:
+        """Return the prior of the fit; new words have the values that the model gave them where they were asked alone."""
+        a, known = self.lexicon.across, self.found >= 0
+        k, sign = self.lexicon.column(head, target)
+        bias, middle, reach, spread = sign * a.bias[k], sign * a.middle[k], a.reach[k], a.spread[k]
+        values = np.where(known, sign * a.values[self.found, k], 0.0)
+        importances = np.where(known, a.importances[self.found], 0.0)
+        variances = self.lexicon.log_variances + 2.0 * np.log(np.array([spread, 1.0, spread, spread, spread]))
+        wide = np.exp(-variances[:2]) * [a.values[:, k].var(), a.importances.var()]
+        scales = np.stack([np.where(known, 1.0, wide[0]), np.where(known, 1.0, wide[1])])
+        alone = np.flatnonzero(keep.sum(axis=1) == 1)
+        score_of = dict(zip(self.types[keep[alone].argmax(axis=1)].tolist(), scores[alone].tolist(), strict=True))
+        for i in (i for i in self.new.tolist() if i in score_of):
+            values[i] = sign * a.before_link(np.full(len(a.bias), sign * score_of[i]))[k]
+            scales[0, i] = 1.0
+        others = (_OTHERS * [spread, 1.0, spread, 1.0]) ** 2
+        means = np.concatenate([values, importances, [bias, a.logit, middle, np.log(reach)]])
+        return Prior(means, scales.ravel(), others, variances, self.lexicon.certain, float(spread))
+
+    def notes(self, asked: bool) -> tuple[str, ...]:
+        """Return what a reader must know; `asked`: whether there were queries about the text."""
+        about, new = self.lexicon.about, float((self.found < 0).mean())
+        lines = [f"Begins with a lexicon of {count(about['texts'], 'text')}, which has {1.0 - new:.0%} of the different words."]
+        if new > _NEW:
+            lines.append(f"This text is unlike those of the lexicon: {new:.0%} of its different words are new.")
+        if not asked and (quality := about.get("held_out")):
+            lines.append(
+                "No query was asked about parts of this text, so nothing tests this explanation. On"
+                f" {count(quality['texts'], 'text')} that the words were not learnt from, the lexicon alone predicted with R2"
+                f" {shown_r2(quality['near'])} near the text and {shown_r2(quality['far'])} on parts of all sizes (medians)."
+            )
+        return tuple(lines)
+
+
+def shown_r2(r2: float | None) -> str:
+    """Return R2 as it is shown."""
+    return "not known" if r2 is None else f"{r2:.2f}"

@@ -1,0 +1,262 @@
+"""A lexicon: what a model says of each word alone, learnt once from many texts and then known in every text.
+
+The value of a word is the model's own answer to the word alone, and does not depend on a text; how loud it is and how words
+compete hardly do. A lexicon has all of this, and how far texts differ from it; `Explainer(prior=...)` begins with it.
+
+A word is known by the input that it makes when it stands alone, so the same word of another spelling is another one.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom.core.checks import Floats
+from slalom.core.fitting.across import Across
+from slalom.errors import InputError, count, require
+from slalom.lexicon.known import KnownWords
+from slalom.methods import JointMethod
+from slalom.models import Engine, Estimate, Head, Reading
+from slalom.text import Mixed, Units
+
+FORMAT = 1
+BUNDLED = "bundled"  # the name of the lexicon of the bundled classifier
+_METADATA = b"slalom lexicon"
+_WORDS = ("values", "importances", "importances_se", "in_texts", "in_texts_se")  # parts of Across that have a row per word
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Lexicon:
+    """What a model says of V words, and how they act in its texts.
+
+    Attributes:
+        words: The words as they are shown (V,).
+        keys: What their inputs are known by.
+        texts: In how many texts each of them was seen (V,).
+        outputs: The model's outputs for the words alone (V, n_columns).
+        empty: That for the empty input, (0 or 1, n_columns).
+        alone: Scores of the words alone less that of the empty input, for each class or the second of two (V, K).
+        across: Values, importances and what all texts have in common.
+        log_variances: How far texts differ from that, for scores with deviation 1: of values, importances, neighbours, places
+            and noise.
+        certain: Precisions of these.
+        about: Where it comes from and how good it is, as plain data.
+    """
+
+    words: tuple[str, ...]
+    keys: tuple[bytes, ...]
+    texts: NDArray[np.int64]
+    outputs: Floats
+    empty: Floats
+    alone: Floats
+    across: Across
+    log_variances: Floats
+    certain: Floats
+    about: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __repr__(self) -> str:
+        return f"Lexicon({count(len(self), 'word')} of {count(self.about['texts'], 'text')}, {self.digest})"
+
+    @cached_property
+    def digest(self) -> str:
+        """A short name of its content."""
+        numbers = (self.outputs, self.empty, *self.across, self.log_variances, self.certain)
+        content = b"".join([*self.keys, *(np.asarray(part, dtype=float).tobytes() for part in numbers)])
+        return hashlib.blake2b(content, digest_size=6).hexdigest()
+
+    @classmethod
+    def learn(cls, explainer: Any, texts: Iterable[str], *, queries: int = 120) -> "Lexicon":
+        """Learn the words of texts from queries about them.
+
+        A call that was interrupted goes on where it was, if the Explainer has a cache.
+
+        Args:
+            explainer: An Explainer, whose unit, seed and cache are used.
+            texts: At least ten texts like those that will be explained; a thousand are better.
+            queries: Queries per text, besides each new word alone.
+
+        Raises:
+            InputError: There are too few texts, or nothing identifies the model.
+        """
+        from slalom.lexicon.learning import learn  # noqa: PLC0415
+
+        return learn(explainer, texts, queries)
+
+    @staticmethod
+    def estimate(explainer: Any, texts: Iterable[str], *, queries: int = 120) -> Estimate:
+        """Return what `learn` would ask and cost; the model is asked nothing."""
+        from slalom.lexicon.learning import estimate  # noqa: PLC0415
+
+        return estimate(explainer, texts, queries)
+
+    def save(self, path: str | Path) -> None:
+        """Write a Parquet file: a row per word; `docs/reference/file-formats.md` has its columns."""
+        try:
+            Path(path).write_bytes(self.to_parquet())
+        except OSError as error:
+            raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Lexicon":
+        """Read a file that `save` wrote; "bundled" is the lexicon of the bundled classifier.
+
+        Raises:
+            InputError: It is something else.
+        """
+        file = bundled() if path == BUNDLED else Path(path)
+        if not file.is_file():
+            raise InputError(f"there is no file {str(path)!r}; slalom lexicon build writes one", "prior")
+        return cls.from_parquet(file.read_bytes(), str(path))
+
+    def to_parquet(self) -> bytes:
+        """Return the content of the file."""
+        with require("a lexicon", "corpus", "pyarrow"):
+            import pyarrow as pa  # noqa: PLC0415
+            import pyarrow.parquet as pq  # noqa: PLC0415
+        of_words = {name: np.asarray(getattr(self.across, name)).tolist() for name in _WORDS}
+        columns = {
+            "word": list(self.words), "texts": self.texts, "alone": self.alone.tolist(), **of_words,
+            "outputs": self.outputs.tolist(), "key": list(self.keys),
+        }  # fmt: skip
+        common = {name: np.asarray(part).tolist() for name, part in self.across._asdict().items() if name not in _WORDS}
+        own = {name: getattr(self, name).tolist() for name in ("empty", "log_variances", "certain")}
+        kept = {"format": FORMAT, "common": common, **own, "about": dict(self.about)}
+        table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(kept).encode()})
+        content = pa.BufferOutputStream()
+        pq.write_table(table, content, compression="zstd")
+        return bytes(content.getvalue())
+
+    @classmethod
+    def from_parquet(cls, content: bytes, name: str) -> "Lexicon":
+        """Return the lexicon in a file of this name."""
+        with require("a lexicon", "corpus", "pyarrow"):
+            import pyarrow as pa  # noqa: PLC0415
+            import pyarrow.parquet as pq  # noqa: PLC0415
+        foreign = InputError(f"{name!r} must be a file that slalom lexicon build wrote; it is not", "prior")
+        try:
+            table = pq.read_table(pa.BufferReader(content))
+            kept = json.loads((table.schema.metadata or {})[_METADATA])
+            if kept["format"] != FORMAT:
+                raise InputError(f"{name!r} is a lexicon of format {kept['format']}; this version reads {FORMAT}", "prior")
+            column = {title: table.column(title).to_pylist() for title in table.column_names}
+            common: dict[str, Any] = {title: np.array(part) for title, part in kept["common"].items()}
+            of_words: dict[str, Any] = {title: np.array(column[title]) for title in _WORDS}
+            across = Across(**of_words, **common)
+            outputs = np.array(column["outputs"])
+            found = cls(
+                tuple(column["word"]), tuple(column["key"]), np.array(column["texts"]), outputs,
+                np.array(kept["empty"]).reshape(-1, outputs.shape[1]), np.array(column["alone"]), across,
+                np.array(kept["log_variances"]), np.array(kept["certain"]), kept["about"],
+            )  # fmt: skip
+            found._check_shapes()
+        except InputError:
+            raise
+        except Exception as error:  # it may hold anything
+            raise foreign from error
+        return found
+
+    def _check_shapes(self) -> None:
+        """Raise a ValueError where parts do not fit together."""
+        n, (_, k) = len(self), self.alone.shape
+        shapes = [getattr(self.across, name).shape for name in Across._fields]
+        expected = [(n, k), (n,), (n,), (n, k), (n, k), (), (k,), (k,), (k,), (k,)]
+        others = self.texts.shape, self.log_variances.shape, self.certain.shape, (len(self.outputs), len(self.keys))
+        whole = [
+            np.asarray(part) for part in (self.outputs, self.empty, self.alone, self.log_variances, self.certain, *self.across)
+        ]
+        if shapes != expected or others != ((n,), (5,), (5,), (n, n)) or not all(np.isfinite(part).all() for part in whole):
+            raise ValueError("parts do not fit together")
+        labels = self.about["labels"]
+        if k not in (len(labels), len(labels) - 1) or not isinstance(self.about["texts"], int):
+            raise ValueError("classes do not fit")
+
+    def check(self, engine: Engine, unit: str) -> None:
+        """Raise an InputError where the lexicon is of another model, or of other units."""
+        if self.about["unit"] != unit:
+            raise InputError(f"the lexicon has words of unit={self.about['unit']!r}; got unit={unit!r}", "prior", "unit")
+        if self.about["identity"] != identity_of(engine):
+            raise InputError(
+                f"the lexicon was learnt from another model ({self.about['model']}), or from this one before it was changed;"
+                f" learn one of {engine.model.name} with slalom lexicon build",
+                "prior",
+            )
+
+    def on(self, method: Any) -> JointMethod:
+        """Return the method with this lexicon.
+
+        Raises:
+            InputError: It is another one than `joint`.
+        """
+        if not isinstance(method, JointMethod) or not isinstance(method.sampler, Mixed):
+            raise InputError(f"a lexicon needs method=joint; got method={method.name}", "method")
+        return method.knowing(self)
+
+    def differing(self, log_variances: Floats, certain: Floats) -> "Lexicon":
+        """Return the same words, from which texts differ so much."""
+        return replace(self, log_variances=log_variances, certain=certain)
+
+    def of_text(self, reading: Reading, units: Units) -> KnownWords:
+        """Return what the lexicon has of the words of a text."""
+        first = first_units(units)
+        found = np.array([self._numbers.get(key, -1) for key in alone_keys(reading, units, first)], dtype=np.int64)
+        return KnownWords(self, units.shared.type_of_unit, first, found, reading.empty)
+
+    @cached_property
+    def _numbers(self) -> dict[bytes, int]:
+        return {key: i for i, key in enumerate(self.keys)}
+
+    def column(self, head: Head, target: int) -> tuple[int, float]:
+        """Return the column of a class, and -1.0 where its scores are those of the other one, negated."""
+        if mirrored(head):
+            return 0, 1.0 if target == len(head.labels) - 1 else -1.0
+        return target, 1.0
+
+
+def bundled() -> Path:
+    """Return the file of the lexicon of the bundled classifier."""
+    return Path(__file__).parent.parent / "models" / "sentiment" / "lexicon.parquet"
+
+
+def mirrored(head: Head) -> bool:
+    """Return whether there are two classes, and the scores of one are those of the other, negated."""
+    return len(head.labels) == 2 and (head.kind == "score" or (head.kind == "classes" and head.probabilistic))
+
+
+def first_units(units: Units) -> NDArray[np.int64]:
+    """Return the first unit of each distinct one (p,)."""
+    return np.unique(units.shared.type_of_unit, return_index=True)[1]
+
+
+def alone_keys(reading: Reading, units: Units, places: NDArray[np.int64]) -> list[bytes]:
+    """Return the keys of the inputs of some units alone."""
+    keys = [b""] * len(places)
+    for group in reading.groups(units.atoms(np.eye(len(units), dtype=bool)[places])):
+        for row, key in zip(group.rows.tolist(), group.build()[1], strict=True):
+            keys[row] = keys[row] or key
+    return keys
+
+
+def identity_of(engine: Engine) -> str:
+    """Return what identifies the model of an engine.
+
+    Raises:
+        InputError: Nothing does.
+    """
+    identity = engine.given_identity or engine.model.identity()
+    if identity is None:
+        raise InputError(
+            f"a lexicon needs to identify the model, and {engine.model.name} has no identity; pass identity=, a name that you"
+            " change whenever the model changes",
+            "prior",
+        )
+    return identity
