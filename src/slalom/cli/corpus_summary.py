@@ -11,11 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom.cli.options import EXPLANATION, INPUT, OUTPUT, Csv, Folder, Html, Json, Positive, Slice, fields_of
-from slalom.cli.printing import check_outputs, complain, console, written
+from slalom.cli.printing import check_outputs, complain, console, print_line, say_written, short_name, written
 from slalom.errors import plural
 from slalom.files import csv_text, write_text
 
-_NAME = 24  # characters of a word in a table
 _PARTS = 4  # slices or classes side by side
 _SHOWN = 10  # shortcuts, and flips
 _KINDS = ("word", "phrase", "piece")
@@ -115,23 +114,25 @@ def _show_summary(summary: Any, screen: Console, output: Output) -> None:
     about = summary.about
     right = "" if about["accuracy"] is None else f", accuracy {about['accuracy']:.1%}"
     heading = f"{about['model']} on {about['explained']:,} {plural(about['explained'], 'text')}{right}"
-    _line(screen, f"{heading}; effects on the score of “{about['target']}”", "bold")
+    print_line(screen, f"{heading}; effects on the score of “{about['target']}”", "bold")
     if others := about["other_targets"]:
         explain = "text explains" if (n := sum(others.values())) == 1 else "texts explain"
-        _line(screen, f"{n:,} {explain} other classes: --target {' | '.join(others)}", "dim")
+        print_line(screen, f"{n:,} {explain} other classes: --target {' | '.join(others)}", "dim")
     if poor := about["poor"]:
         every = about["explained"] + (0 if about["include_poor"] else poor)
         done = "included" if about["include_poor"] else "left out; explain with more queries, or add --include-poor"
-        _line(screen, f"{poor:,} of {every:,} texts poorly explained (held-out R2 near the text below {POOR_R2:g}): {done}")
+        print_line(
+            screen, f"{poor:,} of {every:,} texts poorly explained (held-out R2 near the text below {POOR_R2:g}): {done}"
+        )
     for kind in _KINDS:
         words = summary.of_kind(kind)[: output.top] if output.by in (kind, "all") else []
         if words:
             _show_words(screen, kind, words, about)
         elif output.by == kind:
-            _line(screen, f"no {kind} is in at least {about['min_texts']} texts; --min-texts lowers that")
+            print_line(screen, f"no {kind} is in at least {about['min_texts']} texts; --min-texts lowers that")
     screen.print()
     if not summary.shortcuts:
-        _line(screen, "shortcuts: none found")
+        print_line(screen, "shortcuts: none found")
     else:
         rows = [
             [
@@ -147,14 +148,14 @@ def _show_summary(summary: Any, screen: Console, output: Output) -> None:
         note = "score: log odds that the model relies on it for, beyond what labels and slices support"
         if about["gold"] is None and about["slice"] is None:
             note = "neither --gold nor --slice was given: these are only the strong and rare"
-        _line(screen, note, "dim")
-    _line(
+        print_line(screen, note, "dim")
+    print_line(
         screen,
         f"Effect: mean over the texts that have it, with a 95% interval. Order: {_ORDERS[about['sort']]}. Listed: in at least"
         f" {about['min_texts']} texts.",
         "dim",
     )
-    _say_written(output)
+    say_written(output)
 
 
 def _show_words(screen: Console, kind: str, words: Sequence[Any], about: Any) -> None:
@@ -171,23 +172,23 @@ def _show_words(screen: Console, kind: str, words: Sequence[Any], about: Any) ->
             row.append("" if gap is None else _signed(gap.difference) + ("*" if gap.low * gap.high > 0 else " "))
     screen.print()
     _table(screen, heads, rows)
-    _line(screen, notes, "dim")
+    print_line(screen, notes, "dim")
     if "slice" in about["groups"]:
         parts, rows = about["groups"]["slice"][:_PARTS], []
         for word in words:
             cells = [word.groups["slice"][part] for part in parts]
             rows.append([None, word.name, *(f"{_signed(cell.mean)} ({cell.texts:,})" if cell.texts else "" for cell in cells)])
         screen.print()
-        _table(screen, [f"by {about['slice']}", *(_name(part, 14) for part in parts)], rows)
+        _table(screen, [f"by {about['slice']}", *(short_name(part, 14) for part in parts)], rows)
 
 
 def _show_comparison(comparison: Any, screen: Console, output: Output) -> None:
     about = comparison.about
     first, second = about["models"]
     shared = f"{about['shared']:,} shared texts; effects on “{about['target']}”"
-    _line(screen, f"before: {first}, after: {second}; {shared}", "bold")
+    print_line(screen, f"before: {first}, after: {second}; {shared}", "bold")
     if about["accuracy"] is not None:
-        _line(screen, "accuracy {:.1%} before, {:.1%} after".format(*about["accuracy"]))
+        print_line(screen, "accuracy {:.1%} before, {:.1%} after".format(*about["accuracy"]))
     for kind in _KINDS:
         if changes := comparison.of_kind(kind)[: output.top] if output.by in (kind, "all") else []:
             rows = []
@@ -199,19 +200,13 @@ def _show_comparison(comparison: Any, screen: Console, output: Output) -> None:
     screen.print()
     share = about["flipped"] / about["shared"]
     ways = "; ".join(f"{way['texts']:,} from {way['before']} to {way['after']}" for way in about["flips"])
-    _line(screen, f"{about['flipped']:,} predictions flipped ({share:.1%}){': ' + ways if ways else ''}", "bold")
+    print_line(screen, f"{about['flipped']:,} predictions flipped ({share:.1%}){': ' + ways if ways else ''}", "bold")
     for flip in comparison.flips[: min(output.top, _SHOWN)]:
         gold = f", truly {flip.gold}" if flip.gold is not None else ""
-        _line(screen, f"{flip.id}: {flip.before} -> {flip.after}{gold}, score {_signed(flip.change)}")
-        why = ", ".join(f"{_name(word.word)} {_signed(word.before)} -> {_signed(word.after)}" for word in flip.words[:3])
-        _line(screen, f"    {why or 'no word has changed in that direction'}", "dim")
-    _say_written(output)
-
-
-def _say_written(output: Output) -> None:
-    for path in (output.csv, output.html):
-        if path:
-            complain(f"written: {path}")
+        print_line(screen, f"{flip.id}: {flip.before} -> {flip.after}{gold}, score {_signed(flip.change)}")
+        why = ", ".join(f"{short_name(word.word)} {_signed(word.before)} -> {_signed(word.after)}" for word in flip.words[:3])
+        print_line(screen, f"    {why or 'no word has changed in that direction'}", "dim")
+    say_written(output)
 
 
 def _table(screen: Console, heads: Sequence[str], rows: Sequence[Sequence[Any]], wrapped: bool = False) -> None:
@@ -222,19 +217,8 @@ def _table(screen: Console, heads: Sequence[str], rows: Sequence[Sequence[Any]],
         table.add_column(Text(head), justify="left" if i == 0 or last else "right", no_wrap=not last)
     for sign, name, *cells in rows:
         colour = "" if not sign else "blue" if sign > 0 else "dark_orange3"
-        table.add_row(Text(_name(name), colour), *map(Text, cells))
+        table.add_row(Text(short_name(name), colour), *map(Text, cells))
     screen.print(table)
-
-
-def _line(screen: Console, text: str, style: str = "") -> None:
-    screen.print(Text(text, style), soft_wrap=not screen.is_terminal)
-
-
-def _name(name: str, most: int = _NAME) -> str:
-    from slalom.text import printable  # noqa: PLC0415
-
-    name = printable(" ".join(name.split()))
-    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def _signed(number: float | None) -> str:

@@ -13,14 +13,13 @@ from rich.text import Text
 from slalom.cli.inputs import STANDARD_INPUT, texts_of_file
 from slalom.cli.language_models import LanguageModel
 from slalom.cli.options import BUDGET, EXPLANATION, INPUT, OUTPUT, Column, Cost, Csv, Html, Json, Long, Positive, Seed, Unit
-from slalom.cli.printing import check_outputs, complain, console, print_estimate, written
+from slalom.cli.printing import check_outputs, complain, console, print_estimate, print_line, say_written, short_name, written
 from slalom.cli.user_code import AnyClassifier
 from slalom.errors import count
 
 lexicon = App(name="lexicon", help="Learn what a model says of each word, show it, compare two models.")
 
 File = Annotated[Path, Parameter(help="File that `slalom lexicon build` wrote.")]
-_NAME = 24  # characters of a word in a table
 
 
 @Parameter(name="*", group=INPUT)
@@ -94,13 +93,13 @@ def build(
     found.save(out)
     about, held = found.about, found.about["held_out"]
     skipped = f" ({about['skipped']} could not be read)" if about["skipped"] else ""
-    _line(console(), f"{count(len(found), 'word')} of {count(about['texts'], 'text')}{skipped}")
-    _line(
+    print_line(console(), f"{count(len(found), 'word')} of {count(about['texts'], 'text')}{skipped}")
+    print_line(
         console(),
         f"Without a query, R2 {shown_r2(held['near'])} near the text and {shown_r2(held['far'])} on parts of all sizes (medians"
         f" of {count(held['texts'], 'text')} that the words were not learnt from).",
     )
-    _line(console(), f"written: {out}")
+    print_line(console(), f"written: {out}")
     return 0
 
 
@@ -117,8 +116,8 @@ def show(file: File, /, *, output: Output = Output()) -> None:
     if written(strongest, output):
         return
     screen = console()
-    _line(screen, f"{words.title}; scores are of “{words.target}”", "bold")
-    _line(
+    print_line(screen, f"{words.title}; scores are of “{words.target}”", "bold")
+    print_line(
         screen,
         f"learnt from {count(found.about['texts'], 'text')}; {len(strongest):,} words are in at least {output.min_texts}",
         "dim",
@@ -134,14 +133,14 @@ def show(file: File, /, *, output: Output = Output()) -> None:
         "context",
         ("texts", "alone", "in_texts", "context"),
     )
-    _line(
+    print_line(
         screen,
         "alone: the model's answer to the word alone, less that to the empty text; in texts: what its effects in texts say that"
         " this would be; importance: logarithm of its weight against other words. ±: 95% intervals. Order: how far the"
         " interval is from zero.",
         "dim",
     )
-    _say_written(output)
+    say_written(output)
 
 
 @lexicon.command
@@ -155,24 +154,22 @@ def compare(before: File, after: File, /, *, output: Output = Output()) -> None:
     if written(changes, output):
         return
     screen = console()
-    _line(screen, f"{changes.title}; scores are of “{changes.target}”", "bold")
+    print_line(screen, f"{changes.title}; scores are of “{changes.target}”", "bold")
     names = ("texts", "alone_before", "alone_after", "in_texts_before", "in_texts_after", "change")
     _table(screen, "word", changes, output.top, "change", names)
-    _line(screen, "change: in texts, with its 95% interval. Order: how far it is from zero.", "dim")
-    _say_written(output)
+    print_line(screen, "change: in texts, with its 95% interval. Order: how far it is from zero.", "dim")
+    say_written(output)
 
 
 def _table(screen: Console, head: str, words: Any, top: int, coloured: str, names: Sequence[str]) -> None:
     from slalom.result import NORMAL_95  # noqa: PLC0415
-    from slalom.text import printable  # noqa: PLC0415
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for i, name in enumerate((head, *names)):
         table.add_column(Text(name.replace("_", " ")), justify="right" if i else "left", no_wrap=True)
     columns = words.columns
     for i in range(min(top, len(words))):
-        word = printable(" ".join(words.words[i].split())) or "␣"
-        cells = [word if len(word) <= _NAME else word[: _NAME - 1] + "…"]
+        cells = [short_name(words.words[i]) or "␣"]
         for name in names:
             number, error = float(columns[name][i]), columns.get(f"{name}_se")
             within = "" if error is None else f" ± {NORMAL_95 * float(error[i]):.2f}"
@@ -180,13 +177,3 @@ def _table(screen: Console, head: str, words: Any, top: int, coloured: str, name
         colour = "blue" if columns[coloured][i] > 0 else "dark_orange3"
         table.add_row(Text(cells[0], colour), *map(Text, cells[1:]))
     screen.print(table)
-
-
-def _line(screen: Console, text: str, style: str = "") -> None:
-    screen.print(Text(text, style), soft_wrap=not screen.is_terminal)
-
-
-def _say_written(output: Output) -> None:
-    for path in (output.csv, output.html):
-        if path:
-            complain(f"written: {path}")

@@ -57,6 +57,28 @@ def written(result: Any, output: Any) -> bool:
     return bool(output.as_json)
 
 
+def print_line(screen: "Console", text: str, style: str = "") -> None:
+    """Print a line, which a terminal wraps."""
+    from rich.text import Text  # noqa: PLC0415
+
+    screen.print(Text(text, style), soft_wrap=not screen.is_terminal)
+
+
+def say_written(output: Any) -> None:
+    """Say which files `written` wrote."""
+    for path in (output.csv, output.html):
+        if path:
+            complain(f"written: {path}")
+
+
+def short_name(name: str, most: int = 24) -> str:
+    """Return a name on one line, short enough for a table."""
+    from slalom.text import printable  # noqa: PLC0415
+
+    name = printable(" ".join(name.split()))
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
 def check_outputs(source: Path | None, *outputs: Path | None) -> None:
     """Fail before the work, not after it, where an output cannot be written or is the file with the texts."""
     for path in outputs:
