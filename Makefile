@@ -28,7 +28,7 @@ export TEXT
 .PHONY: demo test test-experiments test-processes docs wheel test-lowest format pictures bench bench-explain clean count
 
 demo: .venv/.ready-demo
-	.venv/bin/slalom explain --html demo.html -- "$$TEXT"
+	.venv/bin/slalom explain --prior bundled --html demo.html -- "$$TEXT"
 
 test: $(READY)
 	scripts/check --ignore=tests/experiments/test_quick.py $(addprefix --ignore=,$(PROCESSES))
@@ -92,7 +92,7 @@ $(READY): pyproject.toml constraints.txt
 
 .venv/.ready-demo: pyproject.toml constraints.txt
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
-	$(INSTALL) .
+	$(INSTALL) '.[corpus]'
 	touch $@
 
 .venv/.ready-docs .venv/.ready-package: .venv/.ready-%: pyproject.toml constraints.txt

@@ -12,7 +12,8 @@ from tests.commands import invoke
 SUBCOMMANDS = [f"corpus {name}" for name in ("run", "status", "retry-failed", "summary", "compare", "sql")]
 SUBCOMMANDS += [f"lexicon {name}" for name in ("build", "show", "compare")]
 DIFFERENT = (  # options whose meaning or default depends on the command; their help says so
-    "--api --corpus --csv --file --gold --max-queries --limit --min-texts --model --out --prior --queries --seed --target --template --timeout --top --unit"
+    "--api --corpus --csv --file --gold --max-queries --limit --min-texts --model --out --prior --queries"
+    " --seed --target --template --timeout --top --unit"
 )
 
 

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.core.fitting.joint import Prior
-from slalom.errors import count
-from slalom.models import Head
+from slalom.errors import InputError, count
+from slalom.models import Engine, Head, Reading
+from slalom.text import Units
 
 if TYPE_CHECKING:
     from slalom.lexicon.lexicon import Lexicon
@@ -89,3 +90,38 @@ class KnownWords(NamedTuple):
 def shown_r2(r2: float | None) -> str:
     """Return R2 as it is shown."""
     return "not known" if r2 is None else f"{r2:.2f}"
+
+
+def mirrored(head: Head) -> bool:
+    """Return whether there are two classes, and the scores of one are those of the other, negated."""
+    return len(head.labels) == 2 and (head.kind == "score" or (head.kind == "classes" and head.probabilistic))
+
+
+def first_units(units: Units) -> NDArray[np.int64]:
+    """Return the first unit of each distinct one (p,)."""
+    return np.unique(units.shared.type_of_unit, return_index=True)[1]
+
+
+def alone_keys(reading: Reading, units: Units, places: NDArray[np.int64]) -> list[bytes]:
+    """Return the keys of the inputs of some units alone."""
+    keys = [b""] * len(places)
+    for group in reading.groups(units.atoms(np.eye(len(units), dtype=bool)[places])):
+        for row, key in zip(group.rows.tolist(), group.build()[1], strict=True):
+            keys[row] = keys[row] or key
+    return keys
+
+
+def identity_of(engine: Engine) -> str:
+    """Return what identifies the model of an engine.
+
+    Raises:
+        InputError: Nothing does.
+    """
+    identity = engine.given_identity or engine.model.identity()
+    if identity is None:
+        raise InputError(
+            f"a lexicon needs to identify the model, and {engine.model.name} has no identity; pass identity=, a name that you"
+            " change whenever the model changes",
+            "prior",
+        )
+    return identity

@@ -7,7 +7,7 @@ well it predicts a text without a query.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,16 @@ from slalom.core.checks import Floats, whole_number
 from slalom.core.fitting.across import Across, fitted_across, word_counts
 from slalom.core.fitting.joint import Fitted
 from slalom.errors import InputError, SlalomError
-from slalom.lexicon.lexicon import Lexicon, alone_keys, first_units, identity_of, mirrored
+from slalom.lexicon.known import alone_keys, first_units, identity_of, mirrored
 from slalom.methods import JointMethod, method
 from slalom.methods.base import named_failures
 from slalom.methods.joint import change_errors
 from slalom.models import Estimate, Model, Queries, Reading
 from slalom.text import Mixed, Units
 from slalom.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from slalom.lexicon.lexicon import Lexicon
 
 LEAST_TEXTS = 10
 _AT_ONCE = 200  # texts whose answers are asked for together
@@ -57,7 +60,7 @@ class _Text(NamedTuple):
         return Queries(self.reading, self.units.atoms(np.concatenate([self.keep, alone])))
 
 
-def learn(explainer: Any, texts: Iterable[str], queries: int) -> Lexicon:
+def learn(made: "type[Lexicon]", explainer: Any, texts: Iterable[str], queries: int) -> "Lexicon":
     """Learn a lexicon; see `Lexicon.learn`."""
     engine, identity = explainer.engine, identity_of(explainer.engine)
     planned = _Plan(explainer, queries)
@@ -79,7 +82,7 @@ def learn(explainer: Any, texts: Iterable[str], queries: int) -> Lexicon:
     joint = method("joint")
     assert isinstance(joint, JointMethod)
     with named_failures(joint), one_blas_thread():
-        return _Learning(engine.model, joint, planned, asked, np.array(alone)).lexicon(about)
+        return _Learning(made, engine.model, joint, planned, asked, np.array(alone)).lexicon(about)
 
 
 def estimate(explainer: Any, texts: Iterable[str], queries: int) -> Estimate:
@@ -146,15 +149,17 @@ class _Plan:
 class _Learning:
     """Everything that is known when all answers are there."""
 
-    def __init__(self, model: Model, joint: JointMethod, planned: _Plan, texts: list[_Text], alone: Floats) -> None:
-        self.model, self.joint, self.texts = model, joint, texts
+    def __init__(
+        self, made: "type[Lexicon]", model: Model, joint: JointMethod, planned: _Plan, texts: list[_Text], alone: Floats
+    ) -> None:
+        self.made, self.model, self.joint, self.texts = made, model, joint, texts
         self.alone = alone
         seen = np.bincount(np.concatenate([np.unique(text.words) for text in texts]), minlength=len(alone))
         empty = next((text.outputs[1:2] for text in texts if text.reading.empty), alone[:0])
         names = tuple(spellings.most_common(1)[0][0] for spellings in planned.spellings)
         self.fixed = names, tuple(planned.numbers), seen, alone, empty
 
-    def lexicon(self, about: dict[str, Any]) -> Lexicon:
+    def lexicon(self, about: dict[str, Any]) -> "Lexicon":
         """Fit the words without some texts, learn from these how far texts differ from that, and fit all words."""
         number = min(_HELD, len(self.texts) // 4)
         held = set(np.unique(np.linspace(0, len(self.texts) - 1, number).round().astype(int)).tolist())
@@ -175,7 +180,7 @@ class _Learning:
         about = {**about, "held_out": {"texts": len(left), "near": near, "far": far}}
         whole = self._lexicon(self.texts, variances, certain, about)
         in_texts, importances = self._errors(whole.across)
-        return replace(whole, across=whole.across._replace(in_texts_se=in_texts, importances_se=importances))
+        return replace(whole, across=whole.across._replace(in_texts_se=in_texts, importances_se=importances)).shortened()
 
     def _errors(self, across: Across) -> list[Floats]:
         """Return errors of values in texts and of importances, with what all words share: two halves of the texts tell it."""
@@ -191,11 +196,11 @@ class _Learning:
             errors.append(np.sqrt(getattr(across, f"{name}_se") ** 2 + common / 2.0))
         return errors
 
-    def _lexicon(self, texts: Sequence[_Text], variances: Floats, certain: Floats, about: dict[str, Any]) -> Lexicon:
+    def _lexicon(self, texts: Sequence[_Text], variances: Floats, certain: Floats, about: dict[str, Any]) -> "Lexicon":
         alone, empty = (_columns(self.model, outputs)[0] for outputs in self.fixed[-2:])
         across = self._across(texts, alone)
         start = empty if len(empty) else across.after_link(np.zeros((1, alone.shape[1])))
-        return Lexicon(*self.fixed, alone - start, across, variances, certain, about)
+        return self.made(*self.fixed, alone - start, across, variances, certain, about)
 
     def _across(self, texts: Sequence[_Text], alone: Floats) -> Across:
         rows, scores, numbers = list[tuple[Keep, NDArray[np.int64]]](), list[Floats](), list[NDArray[np.int64]]()
@@ -208,7 +213,7 @@ class _Learning:
             numbers.append(np.full(int(used.sum()), i))
         return fitted_across(word_counts(rows, len(alone)), np.concatenate(scores), alone, np.concatenate(numbers))
 
-    def _fit(self, lexicon: Lexicon, text: _Text, rows: NDArray[np.int64]) -> tuple[Fitted, int, Observed]:
+    def _fit(self, lexicon: "Lexicon", text: _Text, rows: NDArray[np.int64]) -> tuple[Fitted, int, Observed]:
         """Fit some rows of a text, for the class of its highest score; return the fit, the class and all its scores."""
         head = self.model.head
         target = len(head.labels) - 1 if mirrored(head) else int(_columns(self.model, text.outputs[:1])[0][0].argmax())
@@ -216,14 +221,14 @@ class _Learning:
         fit = self.joint.known_fit(words, self.model, text.units, text.keep[rows], observed.rows(rows), target)
         return fit, target, observed
 
-    def _variances(self, lexicon: Lexicon, text: _Text) -> Floats:
+    def _variances(self, lexicon: "Lexicon", text: _Text) -> Floats:
         """Return the logarithms of the variances that one text alone has, of scores with deviation 1."""
         rows = np.unique(np.linspace(0, len(text.keep) - 1, _ROWS).round().astype(np.int64))
         found, target, _ = self._fit(lexicon, text, rows)
         spread = lexicon.across.spread[lexicon.column(self.model.head, target)[0]]
         return np.asarray(found.state.log_variances - 2.0 * np.log(np.array([spread, 1.0, spread, spread, spread])))
 
-    def _quality(self, lexicon: Lexicon, text: _Text) -> "_Quality":
+    def _quality(self, lexicon: "Lexicon", text: _Text) -> "_Quality":
         """Return how good a fit is that has the score of the whole text only."""
         found, _, observed = self._fit(lexicon, text, np.zeros(1, dtype=np.int64))
         scores, predicted = observed.start(), found.model(text.keep.astype(float))

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats
 from slalom.core.fitting.across import Across
 from slalom.errors import InputError, count, require
-from slalom.lexicon.known import KnownWords
+from slalom.lexicon.known import KnownWords, alone_keys, first_units, identity_of, mirrored
+from slalom.lexicon.learning import estimate, learn
 from slalom.methods import JointMethod
 from slalom.models import Engine, Estimate, Head, Reading
 from slalom.text import Mixed, Units
@@ -67,6 +68,11 @@ class Lexicon:
     def __repr__(self) -> str:
         return f"Lexicon({count(len(self), 'word')} of {count(self.about['texts'], 'text')}, {self.digest})"
 
+    def shortened(self) -> "Lexicon":
+        """Return what a file keeps: what is fitted of words, in single precision."""
+        parts = (getattr(self.across, name).astype(np.float32).astype(np.float64) for name in _WORDS)
+        return replace(self, across=Across(*parts, *self.across[len(_WORDS) :]))
+
     @cached_property
     def digest(self) -> str:
         """A short name of its content."""
@@ -88,15 +94,11 @@ class Lexicon:
         Raises:
             InputError: There are too few texts, or nothing identifies the model.
         """
-        from slalom.lexicon.learning import learn  # noqa: PLC0415
-
-        return learn(explainer, texts, queries)
+        return learn(cls, explainer, texts, queries)
 
     @staticmethod
     def estimate(explainer: Any, texts: Iterable[str], *, queries: int = 120) -> Estimate:
         """Return what `learn` would ask and cost; the model is asked nothing."""
-        from slalom.lexicon.learning import estimate  # noqa: PLC0415
-
         return estimate(explainer, texts, queries)
 
     def save(self, path: str | Path) -> None:
@@ -123,7 +125,9 @@ class Lexicon:
         with require("a lexicon", "corpus", "pyarrow"):
             import pyarrow as pa  # noqa: PLC0415
             import pyarrow.parquet as pq  # noqa: PLC0415
-        of_words = {name: np.asarray(getattr(self.across, name)).tolist() for name in _WORDS}
+        short = {1: pa.float32(), 2: pa.list_(pa.float32())}
+        parts = {name: np.asarray(getattr(self.across, name)) for name in _WORDS}
+        of_words = {name: pa.array(part.tolist(), short[part.ndim]) for name, part in parts.items()}
         columns = {
             "word": list(self.words), "texts": self.texts, "alone": self.alone.tolist(), **of_words,
             "outputs": self.outputs.tolist(), "key": list(self.keys),
@@ -225,38 +229,3 @@ class Lexicon:
 def bundled() -> Path:
     """Return the file of the lexicon of the bundled classifier."""
     return Path(__file__).parent.parent / "models" / "sentiment" / "lexicon.parquet"
-
-
-def mirrored(head: Head) -> bool:
-    """Return whether there are two classes, and the scores of one are those of the other, negated."""
-    return len(head.labels) == 2 and (head.kind == "score" or (head.kind == "classes" and head.probabilistic))
-
-
-def first_units(units: Units) -> NDArray[np.int64]:
-    """Return the first unit of each distinct one (p,)."""
-    return np.unique(units.shared.type_of_unit, return_index=True)[1]
-
-
-def alone_keys(reading: Reading, units: Units, places: NDArray[np.int64]) -> list[bytes]:
-    """Return the keys of the inputs of some units alone."""
-    keys = [b""] * len(places)
-    for group in reading.groups(units.atoms(np.eye(len(units), dtype=bool)[places])):
-        for row, key in zip(group.rows.tolist(), group.build()[1], strict=True):
-            keys[row] = keys[row] or key
-    return keys
-
-
-def identity_of(engine: Engine) -> str:
-    """Return what identifies the model of an engine.
-
-    Raises:
-        InputError: Nothing does.
-    """
-    identity = engine.given_identity or engine.model.identity()
-    if identity is None:
-        raise InputError(
-            f"a lexicon needs to identify the model, and {engine.model.name} has no identity; pass identity=, a name that you"
-            " change whenever the model changes",
-            "prior",
-        )
-    return identity

@@ -8,17 +8,18 @@ Several columns of scores (classes) have values, bias and link of their own; imp
 sparse, so one step costs a few products with them, and L-BFGS needs about a hundred steps.
 """
 
-from typing import NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.sparse import csr_array
 from scipy.special import expit
 
 from slalom.core.checks import Floats
 from slalom.core.fitting.joint import COMPETITION_PRIOR
 from slalom.interrupt import check
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array  # it and scipy.optimize take longer to import than slalom
 
 _STEPS = 150
 _NOISE, _NOISE_ALONE = (
@@ -65,7 +66,7 @@ class Across(NamedTuple):
         return self.middle + self.reach * np.arctanh(inside) - self.bias
 
 
-def fitted_across(counts: csr_array, scores: Floats, alone: Floats, texts: NDArray[np.int64]) -> Across:
+def fitted_across(counts: "csr_array", scores: Floats, alone: Floats, texts: NDArray[np.int64]) -> Across:
     """Fit words to rows of all texts.
 
     Args:
@@ -74,6 +75,8 @@ def fitted_across(counts: csr_array, scores: Floats, alone: Floats, texts: NDArr
         alone: Scores of the words alone (V, K).
         texts: The text of each row (m,).
     """
+    from scipy.optimize import minimize  # noqa: PLC0415
+
     n = counts.shape[1]
     spread = scores.std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
@@ -93,8 +96,8 @@ def fitted_across(counts: csr_array, scores: Floats, alone: Floats, texts: NDArr
 class _Problem(NamedTuple):
     """Scores in their standard deviations, and the posterior's negative logarithm with its slopes."""
 
-    counts: csr_array
-    turned: csr_array  # counts transposed
+    counts: "csr_array"
+    turned: "csr_array"  # counts transposed
     scores: Floats
     alone: Floats
     centre: Floats
@@ -143,6 +146,8 @@ class _Problem(NamedTuple):
 
         One step of Newton leads from a value, with all else as it is, to the one that rows alone would have.
         """
+        from scipy.sparse import csr_array  # noqa: PLC0415
+
         u, s, logit, bias, middle, log_reach = self.parts(x)
         kappa, w, reach = float(expit(logit)), np.exp(s), np.exp(log_reach)
         total = np.maximum(self.counts @ w, 1e-300)[:, None]
@@ -169,8 +174,10 @@ class _Problem(NamedTuple):
         return 1.0 / np.sqrt(np.maximum(bent, 0.0) + _IMPORTANCES**-2), moved, errors
 
 
-def word_counts(rows: list[tuple[NDArray[np.bool_], NDArray[np.int64]]], n_words: int) -> csr_array:
+def word_counts(rows: list[tuple[NDArray[np.bool_], NDArray[np.int64]]], n_words: int) -> "csr_array":
     """Return how often each word is in each row of several texts, whose units are words by their numbers (n,)."""
+    from scipy.sparse import csr_array  # noqa: PLC0415
+
     indices = [np.broadcast_to(words, keep.shape)[keep] for keep, words in rows]
     ends = np.cumsum(np.concatenate([[0], *(keep.sum(axis=1) for keep, _ in rows)]))
     found = csr_array((np.ones(int(ends[-1])), np.concatenate(indices), ends), (len(ends) - 1, n_words))
