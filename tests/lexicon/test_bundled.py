@@ -3,6 +3,7 @@
 import pytest
 
 from slalom import Explainer, Lexicon
+from slalom.errors import InputError
 from tests.factories import python
 
 TEXT = "The first half is dull. The second half is one of the best things I have seen in years."
@@ -24,6 +25,17 @@ def test_an_explanation_begins_with_it():
     assert {e.units[i] for i in e.strongest(2)} == {"best", "dull"}
     tested = Explainer(prior="bundled", queries=50, progress=False)(TEXT)
     assert tested.fidelity.far.r2 > 0.9
+
+
+def test_it_is_that_of_the_same_classifier_in_torch_too():
+    pytest.importorskip("torch")
+    in_torch = Explainer(prior="bundled", queries=0, progress=False, device="cpu")
+    assert type(in_torch.model).__name__ == "HuggingFace"
+    assert in_torch(TEXT).queries <= 3  # inputs have the same keys
+    changed = Explainer(device="cpu", progress=False)
+    next(changed.model.model.parameters()).data += 0.01
+    with pytest.raises(InputError, match="learnt from another model"):
+        changed.with_prior(Lexicon.load("bundled"))
 
 
 def test_without_a_lexicon_nothing_that_learns_one_is_imported(tmp_path):

@@ -117,7 +117,9 @@ def identity_of(engine: Engine) -> str:
     Raises:
         InputError: Nothing does.
     """
-    identity = engine.given_identity or engine.model.identity()
+    identity, twin = engine.given_identity or engine.model.identity(), engine.model.twin
+    if twin is not None and identity == twin[1]:
+        return twin[0]
     if identity is None:
         raise InputError(
             f"a lexicon needs to identify the model, and {engine.model.name} has no identity; pass identity=, a name that you"

@@ -20,7 +20,6 @@ from slalom.errors import InputError, SlalomError
 from slalom.lexicon.known import alone_keys, first_units, identity_of, mirrored
 from slalom.methods import JointMethod, method
 from slalom.methods.base import named_failures
-from slalom.methods.joint import change_errors
 from slalom.models import Estimate, Model, Queries, Reading
 from slalom.text import Mixed, Units
 from slalom.threads import one_blas_thread
@@ -37,7 +36,6 @@ _SEEN = 5  # texts of each half that a word must be in to tell how far they diff
 _ROUNDS = 2  # in which the variances are learnt
 _FIRST = np.array([0.1, 0.5, 0.2, 0.2, 0.1])  # deviations before they are learnt: values, importances, kernels, noise
 _FIRST_CERTAIN = np.array([1.0, 2.0, 0.3, 0.3, 0.3])
-_WIDENED = np.array([0.0, 0.0, 1.0, 1.0, 1.0])  # variances that grow where intervals would be too narrow
 _LEAST_VARIANCE = 0.1  # of the logarithm of a variance between texts
 
 Keep = NDArray[np.bool_]
@@ -91,14 +89,6 @@ def estimate(explainer: Any, texts: Iterable[str], queries: int) -> Estimate:
         text.queries for some in _Plan(explainer, queries).groups(texts) for text in some
     )
     return planned
-
-
-class _Quality(NamedTuple):
-    """R2 near a text and far from it, and the mean square of errors near it in standard errors; None where not known."""
-
-    near: float | None
-    far: float | None
-    wider: float | None
 
 
 class _Plan:
@@ -173,10 +163,7 @@ class _Learning:
             if len(found):
                 variances, certain = np.median(found, axis=0), 1.0 / np.maximum(found.var(axis=0), _LEAST_VARIANCE)
             rest = rest.differing(variances, certain)
-        qualities = [self._quality(rest, text) for text in left]
-        near, far = (_median([getattr(quality, name) for quality in qualities]) for name in ("near", "far"))
-        wider = [quality.wider for quality in qualities if quality.wider is not None]
-        variances = variances + np.log(max(float(np.mean(wider or [1.0])), 1.0)) * _WIDENED
+        near, far = (_median(part) for part in zip(*(self._quality(rest, text) for text in left), strict=True))
         about = {**about, "held_out": {"texts": len(left), "near": near, "far": far}}
         whole = self._lexicon(self.texts, variances, certain, about)
         in_texts, importances = self._errors(whole.across)
@@ -228,18 +215,16 @@ class _Learning:
         spread = lexicon.across.spread[lexicon.column(self.model.head, target)[0]]
         return np.asarray(found.state.log_variances - 2.0 * np.log(np.array([spread, 1.0, spread, spread, spread])))
 
-    def _quality(self, lexicon: "Lexicon", text: _Text) -> "_Quality":
-        """Return how good a fit is that has the score of the whole text only."""
+    def _quality(self, lexicon: "Lexicon", text: _Text) -> tuple[float | None, float | None]:
+        """Return R2 near a text and far from it, of a fit that has the score of the whole text only."""
         found, _, observed = self._fit(lexicon, text, np.zeros(1, dtype=np.int64))
         scores, predicted = observed.start(), found.model(text.keep.astype(float))
         removed = (~text.keep).sum(axis=1)
         least = min(_FAR, len(text.units) // 2)
         near, far = (removed > 0) & (removed <= least), removed > least
         changes, expected = scores[near] - scores[0], predicted[near] - predicted[0]
-        errors = change_errors(found, text.units.shared.type_of_unit, text.keep[:1], text.keep[near])
-        wider = float(np.mean(((changes - expected) / errors) ** 2)) if near.any() else None
         centre = scores[far].mean() if far.any() else 0.0
-        return _Quality(_share(changes, expected, 0.0), _share(scores[far], predicted[far], centre), wider)
+        return _share(changes, expected, 0.0), _share(scores[far], predicted[far], centre)
 
 
 def _share(scores: Floats, predicted: Floats, centre: float) -> float | None:

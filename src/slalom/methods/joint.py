@@ -214,21 +214,20 @@ def _errors(found: Fitted, types: NDArray[np.int64]) -> Iterator[tuple[str, Floa
     """Yield the names of scores and their standard errors (n,) or (n, n_classes)."""
     n = len(types)
     empty, whole = np.zeros((1, n), dtype=bool), np.ones((1, n), dtype=bool)
-    yield "removal", change_errors(found, types, whole, ~np.eye(n, dtype=bool))
-    yield "value", change_errors(found, types, empty, np.eye(n, dtype=bool))
+
+    def against(other: Keep, rows: Keep) -> Floats:
+        errors = []
+        for block in (rows[k : k + _BLOCK] for k in range(0, n, _BLOCK)):
+            matrix = np.hstack([-np.ones((len(block), 1)), np.eye(len(block))])
+            profile = np.append(0.0, _profile(block))
+            errors.append(found.errors(_changes(np.concatenate([other, block]), types, matrix)._replace(profile=profile)))
+        return np.concatenate(errors)
+
+    yield "removal", against(whole, ~np.eye(n, dtype=bool))
+    yield "value", against(empty, np.eye(n, dtype=bool))
     yield "importance", found.importances_se[types]
     if 2 * n <= _MOST_ROWS:
         yield "shapley", found.errors(_orders(n, types))
-
-
-def change_errors(found: Fitted, types: NDArray[np.int64], start: Keep, rows: Keep) -> Floats:
-    """Return the standard errors of predicted changes from a row (1, n) to others (k, n)."""
-    errors = []
-    for block in (rows[k : k + _BLOCK] for k in range(0, len(rows), _BLOCK)):
-        matrix = np.hstack([-np.ones((len(block), 1)), np.eye(len(block))])
-        profile = np.append(0.0, _profile(block))
-        errors.append(found.errors(_changes(np.concatenate([start, block]), types, matrix)._replace(profile=profile)))
-    return np.concatenate(errors)
 
 
 def _changes(keep: Keep, types: NDArray[np.int64], matrix: Floats) -> Changes:

@@ -91,6 +91,7 @@ class Model(ABC):
         head: What the outputs mean.
         name: Name of the model in messages and results.
         tokenized: Whether atoms are tokens of the model; else it reads strings, and atoms are the user's units.
+        twin: The identity of another model whose answers differ by rounding, and its own identity when that was found.
         variant: A setting that changes the outputs beside the model's identity, for the cache.
         costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.
         batch_overhead: Tokens that could be computed in the time that a batch takes besides its inputs. Where it is positive,
@@ -101,6 +102,7 @@ class Model(ABC):
     head: Head
     name: str
     tokenized: bool = False
+    twin: tuple[str, str] | None = None
     variant: str = ""
     costly_identity: bool = False
     batch_overhead: int = 0

@@ -68,8 +68,7 @@ class Bundled(Model):
 
     @cached_property
     def _identity(self) -> str:
-        files = (self.folder / "model.safetensors", self.folder / "tokenizer.json")
-        return "numpy " + sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+        return identity_of_files(self.folder)
 
     def identity(self) -> str:
         return self._identity
@@ -97,3 +96,9 @@ class Bundled(Model):
 
     def collect(self, handle: "Future[Singles]") -> Floats:
         return handle.result().astype(np.float64)
+
+
+def identity_of_files(folder: Path) -> str:
+    """Return the identity of the classifier in a folder."""
+    files = (folder / "model.safetensors", folder / "tokenizer.json")
+    return "numpy " + sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

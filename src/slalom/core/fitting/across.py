@@ -108,12 +108,17 @@ class _Problem(NamedTuple):
         u, s, logit, *others = np.split(x, np.cumsum([n * k, n, 1, k, k]))
         return (u.reshape(n, k), s, float(logit[0]), *others)  # type: ignore[return-value]
 
+    def total(self, w: Floats) -> Floats:
+        """Return the weight of all words of each row, 1 where there are none."""
+        total = self.counts @ w
+        return np.where(total > 0.0, total, 1.0)
+
     def cost(self, x: Floats) -> tuple[float, Floats]:
         check()
         u, s, logit, bias, middle, log_reach = self.parts(x)
         kappa, w = float(expit(logit)), np.exp(s)
         said = w[:, None] ** kappa * u
-        total = np.maximum(self.counts @ w, 1e-300)
+        total = self.total(w)
         shared = total[:, None] ** kappa
         evidence = (self.counts @ said) / shared
         cost, slopes, reach = 0.0, [np.zeros_like(bias) for _ in range(3)], np.exp(log_reach)
@@ -150,7 +155,7 @@ class _Problem(NamedTuple):
 
         u, s, logit, bias, middle, log_reach = self.parts(x)
         kappa, w, reach = float(expit(logit)), np.exp(s), np.exp(log_reach)
-        total = np.maximum(self.counts @ w, 1e-300)[:, None]
+        total = self.total(w)[:, None]
         evidence = (self.counts @ (w[:, None] ** kappa * u)) / total**kappa
         bound = np.tanh((bias + evidence - middle) / reach)
         off, slope = middle + reach * bound - self.scores, (1.0 - bound**2) / total**kappa

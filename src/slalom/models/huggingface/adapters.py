@@ -105,4 +105,9 @@ def _in_torch(model: Any, options: ModelOptions) -> Model:
         from slalom.models.huggingface.saved import load_classifier  # noqa: PLC0415
     path, name = (str(EMBEDDED), EMBEDDED_NAME) if model is None else (str(model), Path(model).name)
     network, tokenizer = load_classifier(path, options.device, bool(options.trust_remote_code))
-    return HuggingFace(network, tokenizer, options.precision, name=name)
+    made = HuggingFace(network, tokenizer, options.precision, name=name)
+    if model is None and options.precision is None:
+        from slalom.models.bundled import identity_of_files  # noqa: PLC0415
+
+        made.twin = identity_of_files(EMBEDDED), made.identity()
+    return made
