@@ -21,7 +21,14 @@ REVIEWS = SHARED / "data" / "imdb_test.jsonl.gz"
 
 def test_it_is_a_small_bert_with_its_own_tokenizer():
     names = {path.name for path in EMBEDDED.iterdir()}
-    assert names == {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    assert names == {
+        "README.md",
+        "config.json",
+        "lexicon.parquet",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
     assert sum(path.stat().st_size for path in EMBEDDED.iterdir()) < 8e6
     config = json.loads((EMBEDDED / "config.json").read_text())
     assert config["architectures"] == ["BertForSequenceClassification"]

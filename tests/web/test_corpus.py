@@ -46,7 +46,7 @@ def rows(folder):
 @pytest.fixture(scope="module")
 def client(folder):
     other = explainer(lambda texts: [0.0 for _ in texts])
-    other.engine._identity = "another"
+    other.engine.given_identity = "another"
     with serving(other, answers, corpus=(folder, {"slices": "origin"})) as started:
         yield started
 

@@ -107,7 +107,7 @@ class JointMethod(Method):
     def explain(self, context: MethodContext) -> MethodResult:
         keep, scores, units = context.plan.keep, context.observed or Observed(context.scores), context.units
         notes = self.words.notes(context.budget > 0) if self.words else ()
-        if len(keep) > 1 and (constant := _constant(keep, scores)):
+        if (len(keep) > 1 or not self.words) and (constant := _constant(keep, scores)):
             return MethodResult(constant.model, constant.r2, constant.diagnosis, notes=notes)
         before = context.before
         found = before if isinstance(before, Fitted) else self._fit(context, before)
