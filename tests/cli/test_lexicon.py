@@ -69,6 +69,7 @@ def test_an_explanation_without_a_query_about_the_text(files):
     assert any("nothing tests this explanation" in note for note in e["notes"])
     said = run("explain", "a dull film with warm music", "--prior", str(files / "l.parquet"), "--queries", "0")
     assert "Begins with a lexicon of 20 texts" in said
+    assert "not tested: no query was asked about parts of this text; 1 query" in said
 
 
 def test_costs_are_known_before(files, tmp_path):

@@ -273,7 +273,7 @@ def quality(e: Explanation) -> str:
         fit = f"fits what the model answers with R2 = {e.fit_r2:.3f}; {few}; "
     elif e.fidelity.known:
         fit = "the model answers the same to all queries that test the fit; "
-    elif all_asked(e) and not e.merged_from:
+    elif not e.merged_from and (all_asked(e) or e.settings.get("queries") == 0):
         fit = f"{fidelity_text(e)}; "
     else:
         why = fidelity_text(e) if e.merged_from else "no query was left to test it"

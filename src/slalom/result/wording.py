@@ -92,6 +92,8 @@ def fidelity_text(e: "Explanation") -> str:
         return "not tested: scores without a sign predict nothing"
     if e.merged_from and not e.fidelity.known:
         return f"not tested for {e.unit}s, which were merged from {e.merged_from}s"
+    if not e.fidelity.known and e.settings.get("queries") == 0:
+        return "not tested: no query was asked about parts of this text"
     if not e.fidelity.known and all_asked(e):
         exact = "; the surrogate is exact" if e.fit_r2 > EXACT else f", R2 = {e.fit_r2:.3f}"
         return f"not tested: all parts of this text ({e.queries}) were asked and fitted{exact}"
