@@ -25,6 +25,7 @@ from slalom.text import Deletions, Mixed, QueryPlan, Sampler, Units
 
 Keep = NDArray[np.bool_]
 
+_LEAST_NEAR = 0.5  # share of deletions where a lexicon has what words say
 _ASKED = 10  # strongest units that are removed one by one at the end
 _LEAST_BUDGET = 60  # of queries; below, all are planned in advance
 _WHOLE, _NEXT, _NOISY = 1e-3, 0.02, 20  # noise of the whole text, next to it, and removed units from which it is 1
@@ -72,7 +73,7 @@ class JointMethod(Method):
         if self.lexicon is None:
             return self
         words = self.lexicon.of_text(reading, units)
-        return replace(self, words=words, sampler=Mixed(tuple(words.known.tolist())))
+        return replace(self, words=words, sampler=Mixed(tuple(words.known.tolist()), _LEAST_NEAR))
 
     @property
     def finds_pairs(self) -> bool:

@@ -14,7 +14,7 @@ A plan can grow: `extended` adds rows to it.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
 from typing import NamedTuple, final
@@ -33,7 +33,6 @@ _SIZES_BESIDE = 36  # the same beside deletions
 _ALONE = 4  # one row in so many, at most, has one unit alone
 _NEAR = 0.35, 0.1, 0.7  # share of deletions among the others: with a row per unit, more for each doubling of them, at most
 _ANCHOR = 0.1  # weight of the whole text, relative to all subsets together
-_NEAR_KNOWN = 0.5  # least share of deletions where it is known what the units say alone
 _ANCHOR_NEAR = 1.0  # relative to all deletions: predictions are changes from the whole text, so an error there affects all
 
 
@@ -155,8 +154,8 @@ class Mixed(Sampler):
     text, it has them all.
 
     Args:
-        known: Distinct units whose scores alone are known, as is that of the empty text: these rows are left out, and at
-            least half of the others are deletions.
+        known: Distinct units whose scores alone are known, as is that of the empty text: these rows are left out.
+        least_near: Least share of deletions among the others.
 
     Example:
         >>> keep = Mixed().draw(np.arange(40), 200, np.random.default_rng(0), empty=True).keep
@@ -164,7 +163,8 @@ class Mixed(Sampler):
         (200, 40, 90)
     """
 
-    known: tuple[int, ...] = ()
+    known: tuple[int, ...] = field(default=(), repr=False)
+    least_near: float = field(default=0.0, repr=False)
 
     def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
         n = len(types)
@@ -177,7 +177,7 @@ class Mixed(Sampler):
         distinct_units = rng.permutation(np.delete(np.unique(types, return_index=True)[1], list(self.known)))
         alone = np.eye(n, dtype=bool)[distinct_units[: budget // _ALONE]]
         left = max(budget - 1 - int(empty) - len(alone), 0)
-        share = max(_near_share(left / n), _NEAR_KNOWN if self.known else 0.0)
+        share = max(_near_share(left / n), self.least_near)
         n_near, numbers, single = round(share * left), np.arange(1, min(_REACH, max(n // 2, 1)) + 1), alone[:0]
         if len(numbers) > 1 and n <= (0.8 if n <= _SENTENCE else 0.4) * n_near:
             # Every unit removed alone: the effect that people quote.

@@ -5,7 +5,7 @@ Words have the same value and importance in every text, rows are answers about p
     score = g( b + sum_w c_w u_w share_w(c)^kappa ) + noise,      word alone = g( b + u_w ) + noise
 
 Several columns of scores (classes) have values, bias and link of their own; importances and competition are shared. Counts are
-sparse, so one step costs a few products with them, and L-BFGS needs about a hundred steps.
+sparse, so one step costs a few products with them, and L-BFGS needs a few hundred steps.
 """
 
 from typing import TYPE_CHECKING, NamedTuple, final
@@ -21,11 +21,10 @@ from slalom.interrupt import check
 if TYPE_CHECKING:
     from scipy.sparse import csr_array  # it and scipy.optimize take longer to import than slalom
 
-_STEPS = 150
-_NOISE, _NOISE_ALONE = (
-    0.35,
-    0.15,
-)  # of what the formula leaves of a row and of a word alone, in standard deviations of the scores
+_STEPS = 400
+# What the formula leaves of a row and of a word alone, in standard deviations of the scores; of rows three times that of each,
+# as those of one text are alike.
+_NOISE, _NOISE_ALONE = 1.0, 0.15
 _VALUES, _IMPORTANCES = 3.0, 1.0  # prior deviations: in those of the scores; of logarithms
 _REACH = 1.0  # prior deviation of the logarithm of the link's reach
 _NEAREST = 0.999  # share of the link's reach within which a score is brought back
