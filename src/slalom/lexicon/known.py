@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Keep = NDArray[np.bool_]
 
 _OTHERS = np.array([0.2, 0.3, 0.2, 0.2])  # deviations between texts: bias, middle in those of scores; logit; log reach
+_KERNELS = np.array([0.0, 0.0, 1.0, 1.0, 0.0])  # of the variances between texts
+_MOST_UNSURE = 2.0  # largest logarithm of a mean variance relative to the usual one
 _NEW = 0.3  # share of words that a lexicon lacks from which a text is unlike its texts
 
 
@@ -60,7 +62,10 @@ class KnownWords(NamedTuple):
         bias, middle, reach, spread = sign * a.bias[k], sign * a.middle[k], a.reach[k], a.spread[k]
         values = np.where(known, sign * a.values[self.found, k], 0.0)
         importances = np.where(known, a.importances[self.found], 0.0)
-        variances = self.lexicon.log_variances + 2.0 * np.log(np.array([spread, 1.0, spread, spread, spread]))
+        usual = self.lexicon.log_variances
+        if not ((keep.sum(axis=1) > 1) & ~keep.all(axis=1)).any():  # none tells how far this text differs: the mean variance
+            usual = usual + _KERNELS * np.minimum(0.5 / self.lexicon.certain, _MOST_UNSURE)
+        variances = usual + 2.0 * np.log(np.array([spread, 1.0, spread, spread, spread]))
         wide = np.exp(-variances[:2]) * [a.values[:, k].var(), a.importances.var()]
         scales = np.stack([np.where(known, 1.0, wide[0]), np.where(known, 1.0, wide[1])])
         alone = np.flatnonzero(keep.sum(axis=1) == 1)
