@@ -211,15 +211,17 @@ def test_what_does_not_fit_is_refused(options, message):
 def test_too_few_texts_are_refused():
     with pytest.raises(InputError, match="at least 10 texts; got 3"):
         Lexicon.learn(explainer(Planted()), [*texts(3), ""], queries=40)
+    with pytest.raises(InputError, match="several texts; got one string"):
+        Lexicon.learn(explainer(Planted()), texts(1)[0], queries=40)
     with pytest.raises(InputError, match="queries must be"):
         Lexicon.learn(explainer(Planted()), texts(20), queries=5)
 
 
 def test_what_cannot_be_read_is_skipped_and_counted():
-    assert Lexicon.learn(explainer(Planted()), [*texts(12), "", "  "], queries=40).about["skipped"] == 2
+    assert Lexicon.learn(explainer(Planted()), [*texts(12), "", "  ", None], queries=40).about["skipped"] == 3
 
 
-@cases("damage", ["text", "column", "metadata", "shape", "nan", "format"])
+@cases("damage", ["text", "column", "metadata", "shape", "nan", "about", "format"])
 def test_files_of_others_are_refused(damage, tmp_path):
     file = tmp_path / "lexicon.parquet"
     lexicon().save(file)
@@ -234,7 +236,8 @@ def test_files_of_others_are_refused(damage, tmp_path):
     elif damage == "nan":
         replace(lexicon(), across=lexicon().across._replace(importances=np.full(60, np.nan))).save(file)
     else:
-        changes = {"format": 99} if damage == "format" else {"certain": [1.0]}
+        wrong = {"about": {**kept["about"], "held_out": {"texts": 3, "near": "0.9", "far": None}}}
+        changes = {"format": {"format": 99}, "about": wrong}.get(damage, {"certain": [1.0]})
         pq.write_table(table.replace_schema_metadata({b"slalom lexicon": json.dumps(kept | changes)}), file)
     with pytest.raises(
         InputError, match="format 99" if damage == "format" else "must be a file that slalom lexicon build wrote"
@@ -259,3 +262,11 @@ def test_refining_begins_without_a_query_about_the_text():
     np.testing.assert_allclose(others[-1].removal, found(NEW[2]).removal)
     without = explainer(Planted(), lexicon(), queries=30).with_prior(None)(NEW[2])
     np.testing.assert_array_equal(without.removal, explainer(Planted(), queries=30)(NEW[2]).removal)
+
+
+def test_a_budget_that_grows_begins_with_it_too():
+    model = Planted(context=0.3)
+    e = explainer(model, lexicon(), queries="auto", max_queries=400)(NEW[3])
+    assert e.settings["prior"] == lexicon().digest
+    assert e.stopped
+    assert not [text for text in model.asked if len(text.split()) <= 1]

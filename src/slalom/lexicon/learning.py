@@ -21,7 +21,7 @@ from slalom.lexicon.known import alone_keys, first_units, identity_of, mirrored
 from slalom.methods import JointMethod, method
 from slalom.methods.base import named_failures
 from slalom.models import Estimate, Model, Queries, Reading
-from slalom.text import Mixed, Units
+from slalom.text import Mixed, Units, as_texts
 from slalom.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -103,10 +103,14 @@ class _Plan:
 
     def groups(self, texts: Iterable[str]) -> Iterator[list[_Text]]:
         """Yield texts that are asked together; one that cannot be read, or has no units, is skipped."""
+        if isinstance(texts, str):
+            raise InputError("a lexicon is learnt from several texts; got one string")
         some = list[_Text]()
-        for text in texts:
+        for text in as_texts(texts):
             options = self.explainer.options
             try:
+                if not isinstance(text, str):
+                    raise InputError("a text must be a string")
                 reading, units = self.explainer.pipeline.read(text, options.unit_or_default, options.long)
             except SlalomError:
                 self.skipped += 1

@@ -181,8 +181,12 @@ class Lexicon:
         if shapes != expected or others != ((n,), (5,), (5,), (n, n)) or not all(np.isfinite(part).all() for part in whole):
             raise ValueError("parts do not fit together")
         labels = self.about["labels"]
-        if k not in (len(labels), len(labels) - 1) or not isinstance(self.about["texts"], int):
+        held, named = self.about["held_out"], [self.about["model"], self.about["unit"], *labels, *self.words]
+        numbers = [self.about["texts"], held["texts"], *(held[name] for name in ("near", "far") if held[name] is not None)]
+        if k not in (len(labels), len(labels) - 1) or not all(isinstance(name, str) for name in named):
             raise ValueError("classes do not fit")
+        if not all(isinstance(number, (int, float)) for number in numbers):
+            raise TypeError("what is said of it must be numbers")
 
     def check(self, engine: Engine, unit: str) -> None:
         """Raise an InputError where the lexicon is of another model, or of other units."""

@@ -20,6 +20,7 @@ from slalom.errors import InputError, count, did_you_mean
 from slalom.files import csv_text, write_text
 from slalom.lexicon.lexicon import Lexicon
 from slalom.result import NORMAL_95
+from slalom.text import printable
 
 
 @final
@@ -93,7 +94,7 @@ def words_of(lexicon: Lexicon, target: str | None = None) -> Words:
         "texts": lexicon.texts, "alone": alone, "in_texts": in_texts, "in_texts_se": error, "context": in_texts - alone,
         "context_se": error, "importance": a.importances, "importance_se": a.importances_se,
     }  # fmt: skip
-    title = f"{lexicon.about['model']}: what it says of {count(len(lexicon), 'word')}"
+    title = f"{printable(lexicon.about['model'])}: what it says of {count(len(lexicon), 'word')}"
     sure = {  # before the link, which brings all strong words together
         "in_texts": _sure(a.in_texts[:, k], a.in_texts_se[:, k]), "context": _sure(columns["context"], error),
         "importance": _sure(a.importances, a.importances_se),
@@ -120,7 +121,7 @@ def changes_of(before: Lexicon, after: Lexicon, target: str | None = None) -> Wo
         columns |= {f"{name}_before": first.columns[name][i], f"{name}_after": second.columns[name][j]}
     columns["change"] = columns["in_texts_after"] - columns["in_texts_before"]
     columns["change_se"] = np.hypot(first.columns["in_texts_se"][i], second.columns["in_texts_se"][j])
-    names = [lexicon.about["model"] for lexicon in (before, after)]
+    names = [printable(lexicon.about["model"]) for lexicon in (before, after)]
     title = f"{names[1]} against {names[0]}: {count(len(common), 'word')}"
     sure = {"change": _sure(columns["change"], columns["change_se"])}
     return Words(title, target, tuple(common), columns, sure, ("in_texts_before", "in_texts_after"))

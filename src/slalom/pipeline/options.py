@@ -114,7 +114,7 @@ class Options:
     @property
     def checks_pairs(self) -> bool:
         """Whether the model is asked about pairs of units that are predicted to act together."""
-        return self.pairs and self.method.finds_pairs
+        return self.pairs and self.method.finds_pairs and self.queries != 0
 
     @property
     def unit_kind(self) -> str:
