@@ -17,7 +17,7 @@ from slalom.methods import JointMethod, Method
 from slalom.methods import method as find_method
 from slalom.models import Decision, Engine, Estimate, Model, Output, Prices, Queries, Target, model_of
 from slalom.models.costs import Spending
-from slalom.pipeline import Options, Pipeline, Step, refine
+from slalom.pipeline import LEAST_QUERIES, Options, Pipeline, Step, refine
 from slalom.result import Explanation, Explanations, Failure, Flip, presence
 from slalom.result.flip import Masks, Reply, Rule, confirm
 from slalom.text import CHOSEN, UnitFunction, as_texts
@@ -169,7 +169,7 @@ class Explainer:
             method = prior.on(method)
         elif isinstance(method, JointMethod):
             method = method.knowing(None)
-        made.prior, made.options = prior, replace(self.options, method=method)
+        made.prior, made.options = prior, replace(self.options, method=method, queries=self._queries_of(method))
         return made
 
     @overload
@@ -473,6 +473,7 @@ class Explainer:
             changes["method"] = found = find_method(changes["method"])
             if self.prior is not None and found.name == self.options.method.name:
                 changes["method"] = self.options.method
+            changes.setdefault("queries", self._queries_of(changes["method"]))
         if "seed" in changes:
             changes["seed"] = _drawn(changes["seed"])
         if changes.get("queries", "auto") != "auto":
@@ -483,6 +484,11 @@ class Explainer:
         if self.prior is not None and chosen.method.prior is not None and "unit" in changes:
             self.prior.check(self.engine, chosen.unit_kind)
         return chosen
+
+    def _queries_of(self, method: Method) -> int | str | None:
+        """Return the budget of a method: so few queries as with a lexicon only do with one."""
+        queries = self.options.queries
+        return None if method.prior is None and isinstance(queries, int) and queries < LEAST_QUERIES else queries
 
     def _column(self, explanation: Explanation) -> int | Literal["all"]:
         if explanation.values.ndim == 2:

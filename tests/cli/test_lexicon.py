@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -101,3 +102,15 @@ def test_a_lexicon_of_another_model_is_refused(files):
     result = invoke(["explain", "a film", "--prior", str(files / "l.parquet"), "--method", "ridge"], 200)
     assert result.exit_code == 1
     assert "a lexicon needs --method=joint; got --method=ridge" in result.stderr
+
+
+def test_files_of_others_do_not_steer_the_terminal(files, tmp_path):
+    found = Lexicon.load(files / "l.parquet")
+    replace(found, about={**found.about, "model": "\x1b[31mred"}, words=("\x1b[31mx", *found.words[1:])).save(
+        tmp_path / "l.parquet"
+    )
+    assert "\x1b" not in run("lexicon", "show", str(tmp_path / "l.parquet"), "--min-texts", "1", "--top", "500")
+
+
+def test_the_bundled_one_is_shown():
+    assert "of 6969 words" in run("lexicon", "show", "bundled", "--top", "1")

@@ -41,6 +41,28 @@ def test_a_lexicon_is_learnt_from_the_first_texts(tmp_path, load):
     assert priors(corpus.run(many, tmp_path / "out", load(), learn=12, progress=False, part_size=8)) == {kept.digest}
 
 
+def test_a_refused_run_leaves_the_folder_as_it_was(tmp_path):
+    many, out = texts(14, 7), tmp_path / "out"
+    corpus.run(many, out, made(), progress=False)
+    for options in ({"learn": 12}, {"learn": 12, "explainer": made(prior=lexicon())}):
+        with pytest.raises(InputError, match="learn was"):
+            corpus.run(many, out, options.pop("explainer", made()), progress=False, **options)
+    assert len(corpus.run(many, out, made(), progress=False)) == 14
+    faults = {"needs method=joint": {"method": "ridge"}, "one target": {"target": "all"}, "got both": {"prior": lexicon()}}
+    for message, wrong in faults.items():
+        with pytest.raises(InputError, match=message):
+            corpus.run(many, tmp_path / "other", made(**wrong), learn=12, progress=False)
+    assert not (tmp_path / "other" / "lexicon.parquet").exists()
+    corpus.run(many, tmp_path / "learnt", made(), learn=12, progress=False)
+    with pytest.raises(InputError, match="learn was 12"):
+        corpus.run(many, tmp_path / "learnt", made(), learn=13, progress=False)
+
+
+def test_no_more_texts_are_learnt_than_explained(tmp_path):
+    corpus.run(texts(20, 7), tmp_path / "out", made(), learn=15, limit=11, progress=False)
+    assert Lexicon.load(tmp_path / "out" / "lexicon.parquet").about["texts"] == 11
+
+
 def test_what_cannot_be_learnt_is_refused(tmp_path):
     with pytest.raises(InputError, match="an iterator can be read once"):
         corpus.run(iter(texts(20)), tmp_path / "out", made(), learn=12, progress=False)

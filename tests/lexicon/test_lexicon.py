@@ -270,3 +270,28 @@ def test_a_budget_that_grows_begins_with_it_too():
     assert e.settings["prior"] == lexicon().digest
     assert e.stopped
     assert not [text for text in model.asked if len(text.split()) <= 1]
+
+
+@cases("queries", [0, 2, 20, None, "auto"])
+def test_a_text_of_one_known_word(queries):
+    model = Planted()
+    found = explainer(model, lexicon(), queries=queries)
+    e = found("w3")
+    assert e.removal[0] == pytest.approx(model.score("w3") - model.score(""), abs=1e-6)
+    assert [step.final for step in found.steps("w3", first=50)][-1]
+
+
+def test_so_few_queries_are_for_a_lexicon_only():
+    found = explainer(Planted(), lexicon(), queries=0)
+    assert found(NEW[0], method="ridge").queries > 100
+    assert found.with_prior(None)(NEW[0]).queries > 100
+    assert found(NEW[0]).queries == 1
+    assert found.estimate(NEW[0]).queries == 0  # the score of the text is known by now
+    assert found.estimate(NEW[1]).further == 0
+
+
+def test_other_labels_or_outputs_are_refused():
+    for options in ({"labels": ["a", "b"]}, {"output": "scores", "labels": None}):
+        made = {"output": "log_odds", "labels": ["no", "yes"], "identity": "planted", "unit": "word", **options}
+        with pytest.raises(InputError, match="use the same labels and output"):
+            slalom.Explainer(Planted(), prior=lexicon(), progress=False, **made)

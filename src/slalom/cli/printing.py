@@ -61,7 +61,9 @@ def print_line(screen: "Console", text: str, style: str = "") -> None:
     """Print a line, which a terminal wraps."""
     from rich.text import Text  # noqa: PLC0415
 
-    screen.print(Text(text, style), soft_wrap=not screen.is_terminal)
+    from slalom.render.terminal import harmless  # noqa: PLC0415
+
+    screen.print(Text(harmless(text), style), soft_wrap=not screen.is_terminal)
 
 
 def say_written(output: Any) -> None:
@@ -73,9 +75,9 @@ def say_written(output: Any) -> None:
 
 def short_name(name: str, most: int = 24) -> str:
     """Return a name on one line, short enough for a table."""
-    from slalom.text import printable  # noqa: PLC0415
+    from slalom.render.terminal import harmless  # noqa: PLC0415
 
-    name = printable(" ".join(name.split()))
+    name = harmless(" ".join(name.split()))
     return name if len(name) <= most else name[: most - 1] + "…"
 
 

@@ -31,6 +31,7 @@ from slalom.errors import InputError
 from slalom.explainer import Explainer
 from slalom.lexicon import Lexicon
 from slalom.lexicon.learning import LEAST_TEXTS
+from slalom.lexicon.lexicon import taking
 
 PART_SIZE, MAX_FAILURES = 500, 20
 LEXICON = "lexicon.parquet"  # in the folder, of a run that learns one
@@ -120,7 +121,10 @@ def run(
             " elsewhere"
         )
     where = _Where(workers, ray, cores_per_worker, gpus_per_worker, timeout, max_failures)
-    learn = None if learn is None else whole_number("learn", learn, LEAST_TEXTS)
+    if learn is not None:
+        learn = min(whole_number("learn", learn, LEAST_TEXTS), learn if limit is None else limit)
+        whole_number("limit of a run that learns", learn, LEAST_TEXTS)
+    settings["learn"] = learn
     if learn is not None and isinstance(source, Iterator):
         raise InputError("learn reads the first texts twice, and an iterator can be read once; pass a list or a file")
     corpus_run = _Run(folder, rows, settings, explainer, where, progress, command or {}, learn)
@@ -172,9 +176,20 @@ def retry_failed(
         return corpus_run.retry()
 
 
-def _beginning(load: Callable[[], Explainer], lexicon: Lexicon) -> Explainer:
-    """Load an Explainer that begins with a lexicon."""
-    return load().with_prior(lexicon)
+def _beginning(explainer: Explainer | Callable[[], Explainer], lexicon: Lexicon) -> Explainer:
+    """Return an Explainer that begins with a lexicon."""
+    made = explainer if isinstance(explainer, Explainer) else explainer()
+    _check_learning(made)
+    return made.with_prior(lexicon)
+
+
+def _check_learning(explainer: Explainer) -> None:
+    """Raise an InputError where an Explainer cannot begin with the lexicon that a run learns."""
+    taking(explainer.options.method)
+    if explainer.prior is not None:
+        raise InputError("a run begins with the lexicon that it learns, or with prior=; got both")
+    if explainer.options.target == "all":
+        raise InputError('a corpus has one target per text; got target="all"; name a class, or leave target out')
 
 
 @final
@@ -252,18 +267,19 @@ class _Run:
                     self.folder.remove(f"{UNDER_WAY}/{name}")
 
     def _begin_with_lexicon(self) -> None:
-        """Begin explanations with the lexicon of the folder, which is learnt where it is missing and wanted."""
-        content, explainer = self.folder.read(LEXICON), self.setup.explainer
-        if content is None and self.learn is None:
+        """Begin explanations with the lexicon of the folder; a run that wants one learns it first."""
+        if self.learn is None and not self.manifest.get("learn"):
             return
+        content, explainer = self.folder.read(LEXICON), self.setup.explainer
         if content is None:
             made = explainer if isinstance(explainer, Explainer) else explainer()
-            texts = (row.text for row in rows_of(self.source, self.columns, 0, self.learn) if isinstance(row.text, str))
+            _check_learning(made)
+            texts = (row.text for row in rows_of(self.source, self.columns, 0, self.learn))
             content = Lexicon.learn(made, texts).to_parquet()
             self.folder.write(LEXICON, content)
         found = Lexicon.from_parquet(content, self.folder.path(LEXICON))
-        begins = explainer.with_prior(found) if isinstance(explainer, Explainer) else partial(_beginning, explainer, found)
-        self.setup = replace(self.setup, explainer=begins)
+        begins = partial(_beginning, explainer, found)
+        self.setup = replace(self.setup, explainer=begins() if isinstance(explainer, Explainer) else begins)
 
     def explain_all(self) -> None:
         """Compute the parts that are not there, or not as they were written."""
@@ -323,7 +339,7 @@ class _Run:
             raise InputError(f"{self.folder.address!r} has {others[0]} but no {MANIFEST}; name another folder")
 
     def _compare(self, now: dict[str, Any]) -> None:
-        changes = differences({name: self.manifest[name] for name in now}, now) if self.manifest else []
+        changes = differences({name: self.manifest.get(name) for name in now}, now) if self.manifest else []
         if changes:
             raise InputError(
                 f"{self.folder.address!r} was begun otherwise: {'; '.join(changes[:4])}; use the same, or name another folder"

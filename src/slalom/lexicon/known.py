@@ -102,6 +102,11 @@ def mirrored(head: Head) -> bool:
     return len(head.labels) == 2 and (head.kind == "score" or (head.kind == "classes" and head.probabilistic))
 
 
+def width(head: Head) -> int:
+    """Return for how many classes words have a value of their own."""
+    return 1 if mirrored(head) else len(head.labels)
+
+
 def first_units(units: Units) -> NDArray[np.int64]:
     """Return the first unit of each distinct one (p,)."""
     return np.unique(units.shared.type_of_unit, return_index=True)[1]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats
 from slalom.core.fitting.across import Across
 from slalom.errors import InputError, count, require
-from slalom.lexicon.known import KnownWords, alone_keys, first_units, identity_of, mirrored
+from slalom.lexicon.known import KnownWords, alone_keys, first_units, identity_of, mirrored, width
 from slalom.lexicon.learning import estimate, learn
 from slalom.methods import JointMethod
 from slalom.models import Engine, Estimate, Head, Reading
@@ -29,6 +29,7 @@ from slalom.text import Mixed, Units
 FORMAT = 1
 BUNDLED = "bundled"  # the name of the lexicon of the bundled classifier
 _METADATA = b"slalom lexicon"
+_LARGEST = 50.0  # logarithm of a variance
 _WORDS = ("values", "importances", "importances_se", "in_texts", "in_texts_se")  # parts of Across that have a row per word
 
 
@@ -115,7 +116,7 @@ class Lexicon:
         Raises:
             InputError: It is something else.
         """
-        file = bundled() if path == BUNDLED else Path(path)
+        file = bundled() if str(path) == BUNDLED else Path(path)
         if not file.is_file():
             raise InputError(f"there is no file {str(path)!r}; slalom lexicon build writes one", "prior")
         return cls.from_parquet(file.read_bytes(), str(path))
@@ -181,15 +182,22 @@ class Lexicon:
         if shapes != expected or others != ((n,), (5,), (5,), (n, n)) or not all(np.isfinite(part).all() for part in whole):
             raise ValueError("parts do not fit together")
         labels = self.about["labels"]
-        held, named = self.about["held_out"], [self.about["model"], self.about["unit"], *labels, *self.words]
+        held, named = (
+            self.about["held_out"],
+            [self.about["model"], self.about["identity"], *labels, *self.words],
+        )
         numbers = [self.about["texts"], held["texts"], *(held[name] for name in ("near", "far") if held[name] is not None)]
-        if k not in (len(labels), len(labels) - 1) or not all(isinstance(name, str) for name in named):
+        positive = np.concatenate([self.certain, *(np.ravel(part) for part in (self.across.reach, self.across.spread))])
+        if not (positive > 0.0).all() or np.abs(self.log_variances).max() > _LARGEST or not np.isfinite(numbers).all():
+            raise ValueError("numbers are out of range")
+        if k not in (len(labels), 1) or not all(isinstance(name, str) for name in named):
             raise ValueError("classes do not fit")
         if not all(isinstance(number, (int, float)) for number in numbers):
             raise TypeError("what is said of it must be numbers")
 
     def check(self, engine: Engine, unit: str) -> None:
         """Raise an InputError where the lexicon is of another model, or of other units."""
+        head, columns = engine.model.head, self.outputs.shape[1]
         if self.about["unit"] != unit:
             raise InputError(f"the lexicon has words of unit={self.about['unit']!r}; got unit={unit!r}", "prior", "unit")
         if self.about["identity"] != identity_of(engine):
@@ -199,15 +207,24 @@ class Lexicon:
                 "prior",
             )
 
+        if (list(self.about["labels"]), columns, self.alone.shape[1]) != (
+            list(head.labels),
+            engine.model.n_columns,
+            width(head),
+        ):
+            raise InputError(
+                f"the lexicon has the classes {', '.join(self.about['labels'])}, and {engine.model.name} has"
+                f" {', '.join(head.labels)}; use the same labels and output",
+                "prior",
+            )
+
     def on(self, method: Any) -> JointMethod:
         """Return the method with this lexicon.
 
         Raises:
             InputError: It is another one than `joint`.
         """
-        if not isinstance(method, JointMethod) or not isinstance(method.sampler, Mixed):
-            raise InputError(f"a lexicon needs method=joint; got method={method.name}", "method")
-        return method.knowing(self)
+        return taking(method).knowing(self)
 
     def differing(self, log_variances: Floats, certain: Floats) -> "Lexicon":
         """Return the same words, from which texts differ so much."""
@@ -228,6 +245,17 @@ class Lexicon:
         if mirrored(head):
             return 0, 1.0 if target == len(head.labels) - 1 else -1.0
         return target, 1.0
+
+
+def taking(method: Any) -> JointMethod:
+    """Return a method if it takes a lexicon.
+
+    Raises:
+        InputError: It is another one than `joint`.
+    """
+    if not isinstance(method, JointMethod) or not isinstance(method.sampler, Mixed):
+        raise InputError(f"a lexicon needs method=joint; got method={method.name}", "method")
+    return method
 
 
 def bundled() -> Path:

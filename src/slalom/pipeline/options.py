@@ -12,6 +12,7 @@ from slalom.methods import Method
 from slalom.models import Target
 from slalom.text import CHOSEN, GIVEN, KINDS, UnitFunction, function_name
 
+LEAST_QUERIES = 2  # without a lexicon
 _LEAST_CHECK = 20  # held-out queries with which a gain can be told from noise
 
 
@@ -52,7 +53,7 @@ class Options:
         if self.queries is not None and self.queries != AUTO:
             if isinstance(self.queries, str):
                 raise InputError(f"queries must be a whole number of at least 2, or 'auto'; got {self.queries!r}")
-            whole_number("queries", self.queries, 2 if self.method.prior is None else 0)
+            whole_number("queries", self.queries, LEAST_QUERIES if self.method.prior is None else 0)
         if self.method.prior is not None and self.target == "all":
             raise InputError("a lexicon explains one class at a time; got target='all'; name a class", "target", "prior")
         if self.check is not None:

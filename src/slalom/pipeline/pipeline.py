@@ -68,7 +68,7 @@ class Pipeline:
                         raise
                     continue
                 n = len(task.units)
-                further[task.reading.text] = min(options.method.further(n, task.budget), task.budget - task.whole)
+                further[task.reading.text] = max(min(options.method.further(n, task.budget), task.budget - task.whole), 0)
                 if options.checks_pairs and not limited:
                     checks[task.reading.text] = most_checks(task.distinct, n, task.budget)
                 yield task.queries(task.keep)

@@ -64,7 +64,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
         for i in flip.units:
             text.stylize(_REMOVED, *e.spans[i].tolist())
     if flip is not None:
-        remarks.append(Text(f"flip: {_harmless(sentence(e, flip) if isinstance(flip, Flip) else flip)}"))
+        remarks.append(Text(f"flip: {harmless(sentence(e, flip) if isinstance(flip, Flip) else flip)}"))
     table = _table(e, top, screen.width)
     below = [Text(note, "dim") for note in _legend(e, table, named, about)]
     below += [Text(_together(e))] if e.pairs else []
@@ -91,11 +91,11 @@ def _together(e: Explanation) -> str:
 def _answer(e: Explanation) -> list[Text]:
     if e.answer is None:
         return []
-    answer = Text("answer:   ", "dim").append(_harmless(e.answer.text), "default not dim")
+    answer = Text("answer:   ", "dim").append(harmless(e.answer.text), "default not dim")
     if not e.answer.is_whole:
         first = len("answer:   ")
         answer.stylize("bold underline", first + e.answer.start, first + e.answer.stop)
-    question = Text("question: ", "dim").append(_harmless(e.answer.question), "default not dim")
+    question = Text("question: ", "dim").append(harmless(e.answer.question), "default not dim")
     return [question, answer] if e.answer.question else [answer]
 
 
@@ -104,7 +104,7 @@ def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
 
     An effect that is not distinguishable from zero has the weakest colour at most.
     """
-    line = Text(_harmless(e.text))
+    line = Text(harmless(e.text))
     positive, negative, neutral = _SIXTEEN if sixteen else (_FOR, _AGAINST, _NEUTRAL)
     doubtful = _uncertain(e, "removal")
     for i, share in enumerate(strengths(effect, e.full_effect()).tolist()):
@@ -250,11 +250,11 @@ def _signed(number: float, beside: float) -> str:
 
 
 def _short(name: str, most: int) -> str:
-    flat = _harmless(" ".join(name.split()) or name)
+    flat = harmless(" ".join(name.split()) or name)
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """Return a text that cannot steer a terminal: control characters become a mark of the same length."""
     return "".join(
         c if c in "\n\t" or unicodedata.category(c) != "Cc" else "\N{REPLACEMENT CHARACTER}" for c in printable(text)

@@ -171,7 +171,7 @@ class Mixed(Sampler):
         if 2**n - int(not empty) <= budget:
             keep = Scales().draw(types, budget, rng, empty).keep
             kept = keep.sum(axis=1)
-            alone = (kept == 1) & np.isin(types[keep.argmax(axis=1)], self.known)
+            alone = (kept == 1) & np.isin(types[keep.argmax(axis=1)], self.known) & ~keep.all(axis=1)
             return _uniform(keep[~alone & ((kept > 0) | (not self.known))])
         empty = empty and not self.known
         distinct_units = rng.permutation(np.delete(np.unique(types, return_index=True)[1], list(self.known)))
