@@ -127,7 +127,7 @@ def run(
     settings["learn"] = learn
     if learn is not None and isinstance(source, Iterator):
         raise InputError("learn reads the first texts twice, and an iterator can be read once; pass a list or a file")
-    corpus_run = _Run(folder, rows, settings, explainer, where, progress, command or {}, learn)
+    corpus_run = _Run(folder, rows, settings, explainer, where, progress, command or {})
     with corpus_run.exclusive():
         corpus_run.explain_all()
     return Corpus(folder, corpus_run.manifest)
@@ -232,7 +232,6 @@ class _Run:
     where: _Where
     shown: bool | None
     command: dict[str, Any]
-    learn: int | None = None
 
     def __post_init__(self) -> None:
         settings, made = self.settings, Explainer if self.explainer is None else self.explainer
@@ -268,13 +267,14 @@ class _Run:
 
     def _begin_with_lexicon(self) -> None:
         """Begin explanations with the lexicon of the folder; a run that wants one learns it first."""
-        if self.learn is None and not self.manifest.get("learn"):
+        learn = self.settings.get("learn") or self.manifest.get("learn")
+        if not learn:
             return
         content, explainer = self.folder.read(LEXICON), self.setup.explainer
         if content is None:
             made = explainer if isinstance(explainer, Explainer) else explainer()
             _check_learning(made)
-            texts = (row.text for row in rows_of(self.source, self.columns, 0, self.learn))
+            texts = (row.text for row in rows_of(self.source, self.columns, 0, learn))
             content = Lexicon.learn(made, texts).to_parquet()
             self.folder.write(LEXICON, content)
         found = Lexicon.from_parquet(content, self.folder.path(LEXICON))

@@ -147,11 +147,14 @@ class _Learning:
         self, made: "type[Lexicon]", model: Model, joint: JointMethod, planned: _Plan, texts: list[_Text], alone: Floats
     ) -> None:
         self.made, self.model, self.joint, self.texts = made, model, joint, texts
-        self.alone = alone
-        seen = np.bincount(np.concatenate([np.unique(text.words) for text in texts]), minlength=len(alone))
+        self.alone = _columns(model, alone)[0]
         empty = next((text.outputs[1:2] for text in texts if text.reading.empty), alone[:0])
         names = tuple(spellings.most_common(1)[0][0] for spellings in planned.spellings)
-        self.fixed = names, tuple(planned.numbers), seen, alone, empty
+        self.fixed = names, tuple(planned.numbers), self._seen(texts), alone, empty
+
+    def _seen(self, texts: Sequence[_Text]) -> NDArray[np.int64]:
+        """Return in how many of some texts each word is."""
+        return np.bincount(np.concatenate([np.unique(text.words) for text in texts]), minlength=len(self.alone))
 
     def lexicon(self, about: dict[str, Any]) -> "Lexicon":
         """Fit the words without some texts, learn from these how far texts differ from that, and fit all words."""
@@ -166,7 +169,7 @@ class _Learning:
             found = np.array([self._variances(rest, text) for text in left if len(text.units) > 1])
             if len(found):
                 variances, certain = np.median(found, axis=0), 1.0 / np.maximum(found.var(axis=0), _LEAST_VARIANCE)
-            rest = rest.differing(variances, certain)
+            rest = replace(rest, log_variances=variances, certain=certain)
         near, far = (_median(part) for part in zip(*(self._quality(rest, text) for text in left), strict=True))
         about = {**about, "held_out": {"texts": len(left), "near": near, "far": far}}
         whole = self._lexicon(self.texts, variances, certain, about)
@@ -175,10 +178,8 @@ class _Learning:
 
     def _errors(self, across: Across) -> list[Floats]:
         """Return errors of values in texts and of importances, with what all words share: two halves of the texts tell it."""
-        alone, halves, seen = _columns(self.model, self.fixed[-2])[0], list[Across](), np.ones(len(self.fixed[0]), dtype=bool)
-        for some in (self.texts[::2], self.texts[1::2]):
-            halves.append(self._across(some, alone))
-            seen &= np.bincount(np.concatenate([np.unique(text.words) for text in some]), minlength=len(alone)) >= _SEEN
+        parts = self.texts[::2], self.texts[1::2]
+        halves, seen = [self._across(part) for part in parts], np.min([self._seen(part) for part in parts], axis=0) >= _SEEN
         errors = list[Floats]()
         for name in ("in_texts", "importances"):
             differences = getattr(halves[0], name)[seen] - getattr(halves[1], name)[seen]
@@ -188,12 +189,11 @@ class _Learning:
         return errors
 
     def _lexicon(self, texts: Sequence[_Text], variances: Floats, certain: Floats, about: dict[str, Any]) -> "Lexicon":
-        alone, empty = (_columns(self.model, outputs)[0] for outputs in self.fixed[-2:])
-        across = self._across(texts, alone)
-        start = empty if len(empty) else across.after_link(np.zeros((1, alone.shape[1])))
-        return self.made(*self.fixed, alone - start, across, variances, certain, about)
+        across, empty = self._across(texts), _columns(self.model, self.fixed[-1])[0]
+        start = empty if len(empty) else across.after_link(np.zeros((1, self.alone.shape[1])))
+        return self.made(*self.fixed, self.alone - start, across, variances, certain, about)
 
-    def _across(self, texts: Sequence[_Text], alone: Floats) -> Across:
+    def _across(self, texts: Sequence[_Text]) -> Across:
         rows, scores, numbers = list[tuple[Keep, NDArray[np.int64]]](), list[Floats](), list[NDArray[np.int64]]()
         for i, text in enumerate(texts):
             removed = (~text.keep).sum(axis=1)
@@ -202,7 +202,8 @@ class _Learning:
             rows.append((text.keep[used], text.words))
             scores.append(observed[used])
             numbers.append(np.full(int(used.sum()), i))
-        return fitted_across(word_counts(rows, len(alone)), np.concatenate(scores), alone, np.concatenate(numbers))
+        counts = word_counts(rows, len(self.alone))
+        return fitted_across(counts, np.concatenate(scores), self.alone, np.concatenate(numbers))
 
     def _fit(self, lexicon: "Lexicon", text: _Text, rows: NDArray[np.int64]) -> tuple[Fitted, int, Observed]:
         """Fit some rows of a text, for the class of its highest score; return the fit, the class and all its scores."""

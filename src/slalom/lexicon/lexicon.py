@@ -23,7 +23,7 @@ from slalom.errors import InputError, count, require
 from slalom.lexicon.known import KnownWords, alone_keys, first_units, identity_of, mirrored, width
 from slalom.lexicon.learning import estimate, learn
 from slalom.methods import JointMethod
-from slalom.models import Engine, Estimate, Head, Reading
+from slalom.models import EMBEDDED, Engine, Estimate, Head, Reading
 from slalom.text import Mixed, Units
 
 FORMAT = 1
@@ -116,7 +116,7 @@ class Lexicon:
         Raises:
             InputError: It is something else.
         """
-        file = bundled() if str(path) == BUNDLED else Path(path)
+        file = EMBEDDED / "lexicon.parquet" if str(path) == BUNDLED else Path(path)
         if not file.is_file():
             raise InputError(f"there is no file {str(path)!r}; slalom lexicon build writes one", "prior")
         return cls.from_parquet(file.read_bytes(), str(path))
@@ -226,10 +226,6 @@ class Lexicon:
         """
         return taking(method).knowing(self)
 
-    def differing(self, log_variances: Floats, certain: Floats) -> "Lexicon":
-        """Return the same words, from which texts differ so much."""
-        return replace(self, log_variances=log_variances, certain=certain)
-
     def of_text(self, reading: Reading, units: Units) -> KnownWords:
         """Return what the lexicon has of the words of a text."""
         first = first_units(units)
@@ -256,8 +252,3 @@ def taking(method: Any) -> JointMethod:
     if not isinstance(method, JointMethod) or not isinstance(method.sampler, Mixed):
         raise InputError(f"a lexicon needs method=joint; got method={method.name}", "method")
     return method
-
-
-def bundled() -> Path:
-    """Return the file of the lexicon of the bundled classifier."""
-    return Path(__file__).parent.parent / "models" / "sentiment" / "lexicon.parquet"

@@ -59,7 +59,7 @@ def refine(pipeline: Pipeline, text: Any, options: Options, first: int, seconds:
     of, run = task.distinct, TextRun(task)
     asked, tested, lot = 0, 0, min(first, _LOT)
     for number, size in enumerate(sizes, start=rounds + 1):
-        tests = 0 if number == rounds + 1 < rounds + len(sizes) else task.tests
+        tests = 0 if number == rounds + 1 and len(sizes) > 1 else task.tests
         while asked < size or tested < tests:
             began, before = perf_counter(), asked + tested
             most = size + tests if seconds is None else lot
