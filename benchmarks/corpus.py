@@ -1,6 +1,7 @@
 """Whole corpora: texts per second, what executors add, bytes per text, memory, and a calculation for 100 million texts.
 
     python benchmarks/corpus.py [--device cuda] [--model bundled|PATH] [--texts N] [--method eff|joint] [--queries N]
+                                        [--prior FILE]
                                         one process: explainer(texts), after a warm-up with a tenth of them
     python benchmarks/corpus.py --executors [--texts N] ...
                                         a plain loop, slalom.corpus.run here, with 1 and 2 workers, and on Ray
@@ -49,10 +50,10 @@ def reviews(number, seed=0):
     return [f"{turn} {texts[i]}" if turn else texts[i] for turn in range(rounds) for i in order][:number]
 
 
-def explainer(model, device, method, queries):
+def explainer(model, device, method, queries, prior):
     """Return the explainer; workers import this function."""
     chosen = None if model == "bundled" else model
-    return slalom.Explainer(chosen, device=device, method=method, queries=queries, progress=False)
+    return slalom.Explainer(chosen, device=device, method=method, queries=queries, prior=prior, progress=False)
 
 
 def one_process(texts, made):
@@ -204,6 +205,7 @@ def main():
     parser.add_argument("--part-size", type=int, default=50)
     parser.add_argument("--workers", type=int)
     parser.add_argument("--executors", action="store_true")
+    parser.add_argument("--prior", help="a lexicon, or bundled")
     parser.add_argument("--linear")
     parser.add_argument("--bytes", action="store_true")
     parser.add_argument("--paper", type=float, metavar="RATE")
@@ -212,7 +214,7 @@ def main():
     parser.add_argument("--gpus", type=int, default=64)
     parser.add_argument("--total", type=float, default=100e6)
     options = parser.parse_args()
-    build = partial(explainer, options.model, options.device, options.method, options.queries)
+    build = partial(explainer, options.model, options.device, options.method, options.queries, options.prior)
     if options.paper is not None:
         paper(
             options.paper,

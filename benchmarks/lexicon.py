@@ -2,24 +2,29 @@
 
 Run: python benchmarks/lexicon.py [--device cuda] [--models bundled imdb-bert-2 words FOLDER ...] [--learn 10 30 100 300 1000]
        [--texts 24] [--budgets 0 50 100 200 500] [--without 200 500] [--sentences | --intents]
-       [--least 30 --most 508] [--keep FOLDER]
+       [--explain yelp_polarity_test] [--deletion] [--least 30 --most 508] [--keep FOLDER]
 
-Models and errors are those of near_and_far.py. The lexicon is learnt from training reviews (sentences of SST-2's training set,
-intents of banking77), 120 queries each; the cost is printed. held: how often 95% intervals of single removals that were not
-asked hold the model's own answer. R2: of held-out queries, as explanations say it (mean).
+Models and errors are those of near_and_far.py; smollm2 is the prompted classifier of prompted.py, for --sentences. The lexicon
+is learnt from training reviews (sentences of SST-2's training set, intents of banking77), 120 queries each.
+held: how often 95% intervals of single removals that were not asked hold the model's own answer. R2: of held-out queries, as
+explanations say it (mean). unlike: texts that are unlike the lexicon's, as explanations say it. deletion: mean drop of the
+probability without the top units (AttnLRP's comes first).
 """
 
 import argparse
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 
 from slalom import Explainer, Lexicon
-from slalom.evaluate import fidelity
+from slalom.evaluate import fidelity, perturbation
+from slalom.models import Prompted
 
 from near_and_far import named
-from reviews import add_text_options, chosen_texts, rows
+from prompted import FEW_SHOT, LABELS, language_model
+from reviews import add_text_options, chosen_texts, rows, tokenizer
 
 
 def learnt_from(options, number):
@@ -42,10 +47,21 @@ def of_intents(data):
 
 def texts_of(options):
     """Return the texts that are explained."""
+    if options.explain:
+        data, short = rows(options.explain), tokenizer()
+        fit = (data[i]["text"] for i in np.random.default_rng(0).permutation(len(data)))
+        chosen = (text for text in fit if options.least <= len(short(text, verbose=False)["input_ids"]) - 2 <= options.most)
+        return list(islice(chosen, options.texts))
     if not options.intents:
         return chosen_texts(options)
     data = of_intents(rows("banking77_test"))
     return [data[i]["text"] for i in np.random.default_rng(0).permutation(len(data))[: options.texts]]
+
+
+def prompted(device):
+    """Return a language model with a prompt of four examples, as `named` returns models."""
+    network, tokenizer = language_model(None, device)
+    return (Prompted(network, tokenizer, FEW_SHOT, LABELS), None), None
 
 
 def held(explainer, explained):
@@ -60,30 +76,41 @@ def held(explainer, explained):
     return np.mean(inside) if inside else np.nan
 
 
+def deletion(explained, explainer):
+    """Return the mean drop of the probability without the top units."""
+    return np.mean([found.deletion for found in perturbation(explained, explainer) if found is not None])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
     add_text_options(parser)
     parser.add_argument("--intents", action="store_true", help="six intents of banking77 instead of reviews")
     parser.add_argument("--budgets", type=int, nargs="+", default=[0, 50, 100, 200, 500])
-    parser.add_argument("--without", type=int, nargs="+", default=[200, 500])
+    parser.add_argument("--without", type=int, nargs="*", default=[200, 500])
     parser.add_argument("--learn", type=int, nargs="+", default=[1000])
     parser.add_argument("--learn-from", default="imdb_train")
+    parser.add_argument("--explain", help="data set whose texts are explained instead of IMDB test reviews")
+    parser.add_argument("--deletion", action="store_true")
     parser.add_argument("--models", nargs="+", default=["imdb-bert-2", "bundled"])
     parser.add_argument("--number", type=int, default=400, help="rows by which each error is measured")
     parser.add_argument("--keep", type=Path, help="folder where lexica are kept")
     options = parser.parse_args()
     texts = texts_of(options)
     for name in options.models:
-        model, device = named(name, options.device)
+        model, device = prompted(options.device) if name == "smollm2" else named(name, options.device)
         unit = {"unit": "word"} if name in ("words", "phrases") else {}
         new = {"device": device, "progress": False, **unit}
         print(f"\n{name}: {len(texts)} texts", flush=True)
         cases = [(None, budget) for budget in options.without]
         for number in options.learn:
             cases += [(lexicon_of(model, new, options, name, number), budget) for budget in options.budgets]
+        if options.deletion:
+            explainer = Explainer(*model, method="attnlrp", **new)
+            print(f"deletion of AttnLRP {deletion(explainer(texts), explainer):.3f}", flush=True)
         print(
             f"{'learnt from':>12}{'queries':>9}{'near':>10}{'far':>9}{'median':>9}{'held':>7}{'R2':>7}{'asked':>7}{'time':>8}"
+            f"{'unlike':>8}{'deletion':>10}"
         )
         for lexicon, budget in cases:
             explainer = Explainer(*model, prior=lexicon, queries=budget, **new)
@@ -97,7 +124,9 @@ def main():
             inside = held(explainer, explained)
             print(
                 f"{learnt:>12}{budget:>9}{near:>10.5f}{far:>9.4f}{np.nanmedian(errors[:, 1]):>9.4f}{inside:>7.2f}"
-                f"{np.mean(tested):>7.2f}{np.mean([e.queries for e in explained]):>7.0f}{seconds:>8.1f}",
+                f"{np.mean(tested):>7.2f}{np.mean([e.queries for e in explained]):>7.0f}{seconds:>8.1f}"
+                f"{sum('unlike' in note for e in explained for note in e.notes):>8}"
+                f"{deletion(explained, explainer) if options.deletion else np.nan:>10.3f}",
                 flush=True,
             )
 
