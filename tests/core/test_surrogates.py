@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from slalom.core import Additive, Beta, Link, Neighbours, Point, Shifts, Slalom
+from slalom.core import Additive, Beta, Conjunctions, Link, Neighbours, Point, Shifts, Slalom
 from slalom.core.kinds import KINDS, from_dict
 from slalom.errors import InputError
 from tests.cases import cases
@@ -38,7 +38,7 @@ def backwards(formula, counts, h=1e-4):
 
 def test_every_kind_is_sampled():
     assert {model.kind for model, _ in SAMPLES} == set(KINDS)
-    assert {part.kind for part, _ in PARTS} == {"neighbours", "shifts"}
+    assert {part.kind for part, _ in PARTS} == {"neighbours", "shifts", "conjunctions"}
 
 
 @every_model
@@ -156,6 +156,13 @@ def test_parts_are_their_formulas(part, formula, counts):
     assert part(np.zeros((0, N))).shape == (0, *part.class_shape)
 
 
+@every_part
+def test_merged_units_of_parts_join_as_a_whole(part, formula):
+    groups, counts = np.array([0, 1, 0, 2, 2, 0]), np.array([1.0, 2.0, 1.0])
+    expected = enumerated(lambda rows: np.array([formula(row[groups]) for row in rows]), Beta(2, 1), counts)
+    np.testing.assert_allclose(part.merged(groups).semivalue(Beta(2, 1), counts), expected, atol=1e-11)
+
+
 def test_neighbours_of_whole_units_are_as_far_as_they_differ():
     rng = np.random.default_rng(3)
     asked, rows, rates = rng.random((4, N)) < 0.5, rng.random((20, N)) < 0.5, rng.random(N)
@@ -178,6 +185,10 @@ def test_shapley_values_of_the_parts_of_a_long_text_sum_to_its_score():
 
 
 WRONG_PARTS = [
+    (lambda: Conjunctions(2, [[1, -3]], [1.0]), "literals must be from -2"),
+    (lambda: Conjunctions(2, [[3, 1]], [1.0]), "literals must be from -2 to 2"),
+    (lambda: Conjunctions(2, [[1, 2]], [1.0, 2.0]), "a row for each of 2 effects"),
+    (lambda: Conjunctions(2, [1, 2], [1.0, 2.0]), "literals must"),
     (lambda: Shifts(2, [2], [0], [1], [[0.0, 1.0]]), "one unit below 2"),
     (lambda: Shifts(2, [0], [1], [1], [[0.0, 1.0]]), "one knot below 1"),
     (lambda: Shifts(2, [0], [0], [0], [[0.0, 1.0]]), "a size of at least 1"),
@@ -204,7 +215,7 @@ def test_parts_that_do_not_fit_are_refused(call, message):
 def test_unknown_kinds_in_files_are_refused():
     with pytest.raises(InputError, match=r"must be one of 'slalom', 'additive'; got 'cubic'; update slalom"):
         from_dict({"kind": "cubic", "values": [1.0]})
-    with pytest.raises(InputError, match=r"must be 'neighbours' or 'shifts'; got 'waves'; update slalom"):
+    with pytest.raises(InputError, match=r"must be 'neighbours' or 'shifts' or 'conjunctions'; got 'waves'; update slalom"):
         from_dict({**Slalom([1.0], [0.0]).to_dict(), "parts": [{"kind": "waves"}]})
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import poch
 
-from slalom.core import Additive, Beta, Neighbours, Shifts, Slalom
+from slalom.core import Additive, Beta, Conjunctions, Neighbours, Shifts, Slalom
 
 N = 6
 COMPETITIONS = (0.0, 0.02, 0.3, 1.0)
@@ -61,8 +61,21 @@ def shifts_formula(units, knots, sizes, offsets):
     return formula
 
 
+def conjunctions_formula(literals, effects):
+    """sum_k a_k times the counts of units that are present and one minus the counts of those that are absent."""
+
+    def formula(counts):
+        terms = (
+            effect * np.prod([counts[i - 1] if i > 0 else 1.0 - counts[-i - 1] for i in term if i])
+            for term, effect in zip(literals, effects, strict=True)
+        )
+        return centred(sum(terms))
+
+    return formula
+
+
 def parts(rng, shape):
-    """Neighbours of seven atoms, and shifts of units of one to three atoms: one is around a knot, one after the last."""
+    """Neighbours of seven atoms; shifts of units of one to three atoms, one around a knot, one after the last; conjunctions."""
     rows, rates, pulls = rng.random((5, N + 1)) < 0.6, rng.uniform(0.0, 0.8, N + 1), rng.normal(size=(5, *shape))
     units = [0, 1, 2, 2, 3, 4, 5]
     yield Neighbours(rows, rates, pulls, units), neighbours_formula(rows, rates, pulls, units)
@@ -70,6 +83,8 @@ def parts(rng, shape):
     offsets[:, 0] = 0.0
     entries = [0, 1, 2, 2, 3, 4], [0, 0, 0, 1, 1, 2], [1, 2, 1, 1, 3, 1]
     yield Shifts(N, *entries, offsets), shifts_formula(*entries, offsets)
+    literals, effects = [[1, -2, 3], [-4, 6, 0], [5, 0, 0], [2, 4, -6], [0, 0, 0]], rng.normal(size=(5, *shape))
+    yield Conjunctions(N, literals, effects), conjunctions_formula(literals, effects)
 
 
 def surrogates(rng, shape):

@@ -2,6 +2,7 @@
 
 from slalom.core.additive import Additive
 from slalom.core.base import Link, Part, Surrogate
+from slalom.core.conjunctions import Conjunctions
 from slalom.core.fitting import Alternating, Fit, Fitter, Joint, Linear, Sgd, fit
 from slalom.core.fitting.noise import Observed
 from slalom.core.measures import Beta, Measure, Point
@@ -14,6 +15,7 @@ __all__ = [
     "Additive",
     "Alternating",
     "Beta",
+    "Conjunctions",
     "Fit",
     "Fitter",
     "Joint",

@@ -8,8 +8,8 @@ c_i is how often unit i is present. With the competition kappa = 1 the values u 
 paper. With kappa = 0 they add up: a linear model. In between, u_i is what the unit says alone: its share is then 1, and
 F = link(b + u_i). The empty input has the score link(b). A constant added to every importance s cancels, so their sum is 0.
 
-Parts are what the formula cannot say: see `neighbours` and `shifts`. With several classes values, bias and parts have one
-column per class, all of which sum to zero over the classes, and there is no link: F_c are centred logits.
+Parts are what the formula cannot say: see `neighbours`, `shifts` and `conjunctions`. With several classes values, bias and
+parts have one column per class, all of which sum to zero over the classes, and there is no link: F_c are centred logits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +33,7 @@ from slalom.core.checks import (
     read_only,
     real_array,
 )
+from slalom.core.conjunctions import Conjunctions
 from slalom.core.measures import Measure
 from slalom.core.neighbours import Neighbours
 from slalom.core.semivalues import semivalues
@@ -41,7 +42,7 @@ from slalom.errors import InputError
 
 _ADDING = 0.02  # competition below which importances say nothing: a share of 1% then counts as much as 0.91 of one of 100%
 _DIRECT_SPREAD = 600.0  # of importances: exp of it, times a count, neither overflows nor loses a unit
-PARTS: dict[str, type[Part]] = {part.kind: part for part in (Neighbours, Shifts)}
+PARTS: dict[str, type[Part]] = {part.kind: part for part in (Neighbours, Shifts, Conjunctions)}
 
 
 @final

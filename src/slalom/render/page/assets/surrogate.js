@@ -65,7 +65,17 @@ function shifted({ units, knots, sizes, offsets }, counts, n) {
   return scores;
 }
 
-const PARTS = { neighbours, shifts: shifted };
+// Sum of the effects of units that are present (i + 1) or absent (-(i + 1)) together; 0 fills up.
+function conjunctions({ literals, effects }, counts, n) {
+  const scores = new Array(n).fill(0);
+  literals.forEach((term, row) => {
+    const product = term.reduce((all, i) => (i > 0 ? all * counts[i - 1] : i < 0 ? all * (1 - counts[-i - 1]) : all), 1);
+    if (product !== 0) asRow(effects[row]).forEach((effect, k) => { scores[k] += product * effect; });
+  });
+  return scores;
+}
+
+const PARTS = { neighbours, shifts: shifted, conjunctions };
 
 // Return probabilities: of the one target, or of every class.
 function probabilities(scores) {
