@@ -3,7 +3,7 @@
 from slalom.text.held_out import held_out, query_keys, reserved
 from slalom.text.inputs import as_texts
 from slalom.text.pieces import Piece, pieces, printable
-from slalom.text.samplers import Deletions, Mixed, Pairs, QueryPlan, Sampler, Scales, extended
+from slalom.text.samplers import Deletions, Halves, Mixed, Pairs, QueryPlan, Sampler, Scales, extended
 from slalom.text.segment import paragraphs, sentences, simple_words, words
 from slalom.text.units import CHOSEN, GIVEN, KINDS, Unit, UnitFunction, Units, chosen_spans, function_name, units
 
@@ -12,6 +12,7 @@ __all__ = [
     "GIVEN",
     "KINDS",
     "Deletions",
+    "Halves",
     "Mixed",
     "Pairs",
     "Piece",

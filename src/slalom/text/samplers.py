@@ -4,6 +4,7 @@
     Deletions   the text without 1..k units; with repeats=True and k = 5 the paper's SLALOM-fidel
     Scales      subsets of every size (ours): k units are kept, k spread evenly over 1..n-1
     Mixed       both, and units alone (ours)
+    Halves      every unit with probability one half: ContextCite, ProxySPEX
 
 A sampler needs neither text nor model: it turns a number of units into presence (m, n) and row weights (m,). Rows are distinct,
 so there are fewer than the budget allows where there are not enough. The same generator state gives the same rows.
@@ -30,6 +31,7 @@ _SENTENCE = 32  # units of a text whose single removals are worth most of its de
 _REACH = 10  # removed units that are still next to a text
 _SIZES = 48  # different sizes of subsets: inputs of equal length share a batch, and more do not improve the fit
 _SIZES_BESIDE = 36  # the same beside deletions
+_TRIES = 20  # draws of halves per row until all rows of a plan are different
 _ALONE = 4  # one row in so many, at most, has one unit alone
 _NEAR = 0.35, 0.1, 0.7  # share of deletions among the others: with a row per unit, more for each doubling of them, at most
 _ANCHOR = 0.1  # weight of the whole text, relative to all subsets together
@@ -191,6 +193,29 @@ class Mixed(Sampler):
         if len(keep) < budget:  # rows that were drawn twice
             keep = distinct(np.concatenate([keep, rng.permutation(spread(n, sizes, 2 * budget, rng, chances))]))[0]
         return _uniform(keep[:budget])
+
+
+@final
+@dataclass(frozen=True)
+class Halves(Sampler):
+    """Every unit with probability one half, independently of the others.
+
+    Example:
+        >>> len(Halves().draw(np.arange(3), 100, np.random.default_rng(0), empty=True).keep)
+        8
+    """
+
+    def draw(self, types: NDArray[np.int64], budget: int, rng: np.random.Generator, empty: bool) -> QueryPlan:
+        n = len(types)
+        most = min(budget, 2**n - int(not empty)) if n < 40 else budget
+        rows = dict[bytes, Keep]()
+        for _ in range(_TRIES):
+            for row in rng.random((max(budget, 16), n)) < 0.5:
+                if len(rows) < most and (empty or row.any()):
+                    rows.setdefault(row.tobytes(), row)
+            if len(rows) == most:
+                break
+        return _uniform(np.array(list(rows.values()), dtype=bool).reshape(-1, n))
 
 
 def _near_share(rows_per_unit: float) -> float:
