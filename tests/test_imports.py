@@ -10,7 +10,20 @@ import grimp
 
 from slalom.cli.app import COMMANDS
 
-HEAVY = ("torch", "transformers", "matplotlib", "plotly", "pandas", "sklearn", "captum", "openai", "fastapi", "pyarrow", "ray")
+HEAVY = (
+    "torch",
+    "transformers",
+    "matplotlib",
+    "plotly",
+    "pandas",
+    "sklearn",
+    "captum",
+    "openai",
+    "fastapi",
+    "pyarrow",
+    "ray",
+    "lightgbm",
+)
 
 
 def python(code):

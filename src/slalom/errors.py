@@ -20,6 +20,7 @@ _PACKAGES = {
     "plots": "matplotlib",
     "api": "openai",
     "corpus": "pyarrow",
+    "peers": "lightgbm and scikit-learn",
     "ray": "ray",
     "segment": "icu4py",
     "web": "fastapi and uvicorn",

@@ -36,7 +36,8 @@ class Halves(BlackBoxMethod):
 
 def installed(method):
     """Whether the package of a baseline is there."""
-    return method.extra != "baselines" or find_spec("lime" if method.name == "lime" else "shap") is not None
+    packages = {"baselines": "lime" if method.name == "lime" else "shap", "peers": "lightgbm"}
+    return method.extra not in packages or find_spec(packages[method.extra]) is not None
 
 
 METHODS = {name: method for name, method in list_methods().items() if method.needs == ("queries",) and installed(method)}

@@ -11,8 +11,9 @@ from typing import final
 from slalom.errors import InputError, did_you_mean
 from slalom.methods.base import Method
 from slalom.methods.black_box import KernelShap, LeaveOneOut, Lime, PartitionShap
-from slalom.methods.context_cite import ContextCite
+from slalom.methods.context_cite import LASSO, ContextCite
 from slalom.methods.joint import OURS
+from slalom.methods.peers import PEERS
 from slalom.methods.reference import Random
 from slalom.methods.surrogate import PAPER, RIDGE
 from slalom.methods.white_box.attention import AttentionMean, AttentionRollout
@@ -22,7 +23,7 @@ from slalom.plugins import load_plugin, load_plugins, table
 
 GROUP = "slalom.methods"
 BUILT_IN: tuple[Method, ...] = (
-    *(*OURS, *PAPER, *RIDGE, LeaveOneOut(), Lime(), KernelShap(), PartitionShap(), ContextCite()),
+    *(*OURS, *PAPER, *RIDGE, LeaveOneOut(), Lime(), KernelShap(), PartitionShap(), ContextCite(), LASSO, *PEERS),
     *(Gradient(), InputXGradient(), IntegratedGradients(), AttentionMean(), AttentionRollout(), AttnLRP(), Random()),
 )
 _BUILT_IN = {method.name: method for method in BUILT_IN}

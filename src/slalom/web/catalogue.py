@@ -14,7 +14,10 @@ _OURS = {
     "ridge-scales": ("Linear, all sizes", "One effect per word, by ridge regression on parts of every size."),
 }
 _HIDDEN = ("context-cite",)  # a method for sources, which this page does not have
-_PACKAGES = {"lime": "lime", "kernel-shap": "shap", "partition-shap": "shap", "integrated-gradients": "captum"}
+_PACKAGES = {
+    **{"lime": "lime", "kernel-shap": "shap", "partition-shap": "shap", "integrated-gradients": "captum"},
+    **{"trees": "lightgbm", "proxyspex": "lightgbm", "lasso": "sklearn"},
+}
 UNITS = [
     ("token", "Tokens, as the model reads them"),
     ("word", "Words"),
