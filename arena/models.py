@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.reviews import rows
 from experiments.starts import begin, encoder
 from experiments.training import Labelled, Recipe, train
+from lexicon import of_intents
+
+from reviews import rows
 
 _RECIPE = Recipe(epochs=3, learning_rate=1e-4, batch=32, validation=0.02)
 
@@ -41,16 +43,9 @@ _FILES = {"imdb": "imdb_train", "sst2": "sst2_train", "agnews": "agnews_train10k
 TESTS = {"imdb": "imdb_test", "sst2": "sst2_dev", "agnews": "agnews_test", "intents": "banking77_test"}
 
 
-def intents(data):
-    """Return the rows of the six most frequent intents of banking77."""
-    names, numbers = np.unique([row["label_name"] for row in rows("banking77_train")], return_counts=True)
-    chosen = set(names[np.argsort(-numbers, kind="stable")[:6]].tolist())
-    return [row for row in data if row["label_name"] in chosen]
-
-
 def labelled(file):
     """Return texts and labels of a data file."""
-    data = intents(rows(file)) if file.startswith("banking77") else rows(file)
+    data = of_intents(rows(file)) if file.startswith("banking77") else rows(file)
     given = [str(row.get("label_name", row["label"])) for row in data]
     names = tuple(sorted(set(given)))
     return Labelled(tuple(row["text"] for row in data), np.array([names.index(name) for name in given]), names, file)

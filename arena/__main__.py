@@ -1,0 +1,45 @@
+"""Ask models, run methods, print the table."""
+
+import argparse
+from pathlib import Path
+
+from arena.answers import ask
+from arena.cases import CASES, TEXTS
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m arena", description=__doc__)
+    steps = parser.add_subparsers(dest="step", required=True)
+    asking = steps.add_parser("ask", help="ask the models of cases about all rows, and write their answers")
+    asking.add_argument("cases", nargs="+", choices=[*(case.name for case in CASES), "all"])
+    asking.add_argument("--models", type=Path, default=Path("arena-models"), help="folder of trained models")
+    asking.add_argument("--device", default="cpu")
+    asking.add_argument("--texts", type=int, default=TEXTS)
+    running = steps.add_parser("run", help="fit and test methods on the stored answers")
+    running.add_argument("methods", nargs="+")
+    running.add_argument("--jobs", type=int, default=2, help="processes, each with one thread (default 2)")
+    steps.add_parser("table", help="print the table of all methods that have run, and write results/arena.md")
+    options = parser.parse_args()
+    if options.step == "ask":
+        for case in CASES:
+            if case.name in options.cases or "all" in options.cases:
+                ask(case, options.models, options.device, options.texts)
+        return
+    from arena.methods import METHODS  # noqa: PLC0415
+    from arena.scoring import run  # noqa: PLC0415
+
+    if options.step == "run":
+        unknown = sorted(set(options.methods) - {*METHODS, "all"})
+        if unknown:
+            parser.error(f"there is no method {unknown[0]!r}; there are {', '.join(METHODS)}")
+        run(list(METHODS) if "all" in options.methods else options.methods, options.jobs)
+        return
+    from arena.page import page  # noqa: PLC0415
+
+    text = page()
+    Path("results/arena.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The models and texts of the arena.
+
+A case is a model and texts in units; `choice` are the cases on which defaults of slalom were chosen, `report` those on which
+nothing was. Data and models are looked for as benchmarks/reviews.py and arena/models.py say.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from arena.models import TESTS, made
+from context import _plain as plain
+from lexicon import of_intents
+from slalom import ContextExplainer, Explainer
+from slalom.contexts import sources_of
+from slalom.models import Prompted
+
+from near_and_far import named
+from prompted import FEW_SHOT, LABELS, language_model
+from reviews import rows
+
+TEXTS = 12
+SOURCES = (16, 32, 64)  # sentences of a context
+_LONGEST = 24  # tokens of an answer
+_QUESTION = "What is said about {subject}? Answer with one short sentence."
+_NAME = re.compile(r"(?<=[a-z,] )(?:[A-Z][a-z]+ )+[A-Z][a-z]+")  # two words or more, not at the start of a sentence
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and its texts.
+
+    Attributes:
+        name: Name of the file of its answers.
+        model: "bundled", "imdb-bert-2", "words", "smollm2", "sources", or a name of arena/models.py.
+        data: Which texts: "reviews", "sentences", "news", "intents" or "sources".
+        chosen: Whether defaults of slalom were chosen on it.
+    """
+
+    name: str
+    model: str
+    data: str
+    chosen: bool = False
+
+
+CASES = (
+    Case("bundled-reviews", "bundled", "reviews", chosen=True),
+    Case("bundled-sentences", "bundled", "sentences", chosen=True),
+    Case("bert2-reviews", "imdb-bert-2", "reviews", chosen=True),
+    Case("bert6-reviews", "imdb-bert-6", "reviews"),
+    Case("gpt4-reviews", "imdb-gpt-4", "reviews"),
+    Case("tfidf-reviews", "words", "reviews"),
+    Case("distilbert-sentences", "sst2-distilbert-4", "sentences"),
+    Case("agnews", "agnews-bert-3", "news"),
+    Case("intents", "intents-bert-2", "intents"),
+    Case("smollm2-sentences", "smollm2", "sentences"),
+    Case("sources", "smollm2", "sources"),
+)
+
+
+class Asked(NamedTuple):
+    """A text of a case: its explainer, and the arguments that explain it."""
+
+    explainer: Any
+    arguments: tuple[str, ...]
+
+
+def asked(case: Case, folder: Path, device: str, number: int = TEXTS) -> Iterator[Asked]:
+    """Yield the texts of a case with the explainers of its model. folder: of trained models, and of the language model."""
+    if case.data == "sources":
+        yield from islice(_sources(_language_model(folder, device)), number)
+        return
+    explainer = _explainer(case.model, folder, device)
+    for text in islice(texts(case.data), number):
+        yield Asked(explainer, (text,))
+
+
+def texts(data: str) -> Iterator[str]:
+    """Yield texts in a random order."""
+    found = rows(TESTS[{"reviews": "imdb", "sentences": "sst2", "news": "agnews"}.get(data, data)])
+    found = of_intents(found) if data == "intents" else found
+    seen = {row["text"] for row in rows("imdb_train")} if data == "reviews" else set()
+    least, most = {"reviews": (30, 130), "sentences": (12, 40), "news": (20, 60), "intents": (8, 30)}[data]
+    for i in np.random.default_rng(5).permutation(len(found)):
+        text = found[i]["text"].strip()
+        if least <= len(text.split()) <= most and text not in seen:
+            yield text
+
+
+def _explainer(name: str, folder: Path, device: str) -> Explainer:
+    options: dict[str, Any] = {"check": 0, "pairs": False, "progress": False}
+    if name == "smollm2":
+        return Explainer(Prompted(*_language_model(folder, device), FEW_SHOT, LABELS), **options)
+    if name in ("bundled", "imdb-bert-2", "words"):
+        model, device_ = named(name, device)
+        return Explainer(*model, device=device_, unit="word" if name == "words" else None, **options)
+    return Explainer(made(name, folder, device), device=device, **options)
+
+
+@cache
+def _language_model(folder: Path, device: str) -> tuple[Any, Any]:
+    own = folder / "smollm2.gguf"
+    return language_model(str(own) if own.exists() else None, device)  # type: ignore[no-any-return]
+
+
+def _sources(model: tuple[Any, Any]) -> Iterator[Asked]:
+    """Yield contexts of news about which the language model has answered a question itself."""
+    news = [plain(row["text"]) for row in rows("agnews_test")]
+    order = iter(np.random.default_rng(5).permutation(len(news)).tolist())
+    for turn in range(len(news)):
+        parts: list[str] = []
+        while not parts or len(sources_of(" ".join(parts)).spans) < SOURCES[turn % len(SOURCES)]:
+            parts.append(news[next(order)])
+        names = [found for part in parts[2:-2] for found in _NAME.findall(part)[:1]]
+        if names:
+            context = " ".join(parts)
+            explainer = ContextExplainer(*model, context, check=0, pairs=False, progress=False, max_answer_tokens=_LONGEST)
+            question = _QUESTION.format(subject=names[len(names) // 2])
+            answer = explainer.answer(question).partition("\n")[0]
+            if answer:
+                yield Asked(explainer, (question, answer))

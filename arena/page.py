@@ -1,0 +1,90 @@
+"""The page of the arena: results/arena.md."""
+
+from arena.answers import BUDGETS, load
+from arena.cases import CASES
+from arena.methods import METHODS
+from arena.scoring import Table
+
+_TOP = """# The arena
+
+Methods that predict what a model says of parts of a text, on the same stored answers of {cases} models and kinds of text,
+{texts} texts in all. Written by `python -m arena table`; arena/README.md says how to add a method.
+
+near: mean squared error of the changes by 1 to 10 removed units, relative to the variance of the scores of far parts. far:
+parts of all sizes; halves: random halves; alone: single units, all three as 1 - R2. None of the parts was given to any method.
+Errors above 2 count as 2. LDS: rank correlation on the far parts. seconds: a fit with its predictions, on one core. Means over
+texts, with 95% intervals; bold: the best; "=": no difference from it by a Wilcoxon test on the same texts (p >= 0.05).
+"""
+
+_BRIEF = {
+    "joint": "slalom, `joint` (default)",
+    "hamming-gp": "a Gaussian process of masks (`hamming-gp`, the surrogate of ShaplEIG)",
+    "trees": "gradient-boosted trees (`trees`, LightGBM)",
+    "pairs-gp": "all pairs of words (`pairs-gp`)",
+    "proxyspex": "ProxySPEX (`proxyspex`)",
+    "lasso": "the lasso of ContextCite (`lasso`)",
+    "lime": "LIME's regression",
+    "kernel-shap": "KernelSHAP's regression",
+}
+
+
+def page() -> str:
+    """Return the page as Markdown."""
+    table = Table()
+    report, chosen = {case.name for case in CASES if not case.chosen}, {case.name for case in CASES if case.chosen}
+    lines = [_TOP.format(cases=len(CASES), texts=sum(len(load(case)) for case in CASES)), "## Where slalom loses", ""]
+    lines += [f"- {line}" for line in _lost(table, report)]
+    lines += ["", "## Models that were used for no choice", ""]
+    for budget in BUDGETS:
+        lines += [*table.lines(budget, report), ""]
+    taus = (table.stability(budget, column, report) for budget in BUDGETS for column in ("near", "far"))
+    lines += [
+        f"Ranks of the methods on two halves of the texts agree: Kendall's tau at least {min(taus):.2f} (near and far).",
+        "",
+    ]
+    lines += ["## Models on which defaults of slalom were chosen", ""]
+    for budget in BUDGETS:
+        lines += [*table.lines(budget, chosen), ""]
+    lines += ["## By model", ""]
+    for column in ("near", "far"):
+        lines += [*table.by_case(200, column), "", *table.by_case(500, column), ""]
+    lines += ["## Methods", ""]
+    lines += [f"- `{name}`, on {METHODS[name].rows} rows: {METHODS[name].summary}" for name in table.scores]
+    return "\n".join(lines) + "\n"
+
+
+def brief(table: Table) -> list[str]:
+    """Return the short table of the README: cases of the report, 200 and 500 queries."""
+    report = {case.name for case in CASES if not case.chosen}
+    lines = ["| 200 / 500 queries | near | far | random halves | seconds |", "|---|---|---|---|---|"]
+    for name, title in _BRIEF.items():
+        cells = []
+        for column in ("near", "far", "halves", "seconds"):
+            cells.append(" / ".join(_bold(table, name, budget, column, report) for budget in (200, 500)))
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return lines
+
+
+def _bold(table: Table, name: str, budget: int, column: str, cases: set[str]) -> str:
+    means = {other: table.means(budget, column, cases)[other] for other in _BRIEF}
+    text = f"{means[name]:.2f}" if column == "seconds" else f"{means[name]:.3f}"
+    return f"**{text}**" if column != "seconds" and means[name] == min(means.values()) else text
+
+
+def _lost(table: Table, cases: set[str]) -> list[str]:
+    """Return a line for each column and budget in which another method is better than `joint`, on cases of the report."""
+    found = []
+    for budget in BUDGETS:
+        for column in ("near", "far", "halves", "alone"):
+            means = table.means(budget, column, cases)
+            best = min(means, key=means.__getitem__)
+            if best != "joint":
+                found.append(f"{column}, {budget} queries: {best} {means[best]:.3f}, joint {means['joint']:.3f}.")
+        for case in sorted(cases):
+            for column in ("near", "far"):
+                means = table.means(budget, column, {case})
+                better = sorted((name for name in means if means[name] < means["joint"]), key=means.__getitem__)
+                if len(better) > 1:
+                    place = f"joint ({means['joint']:.3f}) is number {len(better) + 1} of {len(means)}"
+                    found.append(f"{case}, {column}, {budget} queries: {place}; {better[0]} has {means[better[0]]:.3f}.")
+    return found or ["Nowhere."]

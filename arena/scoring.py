@@ -1,0 +1,143 @@
+"""Errors of methods on the texts of the arena, and the table of them.
+
+near: mean squared error of the change from the whole text, relative to the variance of the scores of the far rows. far,
+halves, alone: 1 - R2. Above 2 an error counts as 2, so that no text decides a mean. LDS: rank correlation of predicted and
+true scores of the far rows. seconds: of one fit with its predictions.
+"""
+
+import csv
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from scipy.stats import kendalltau, rankdata, spearmanr
+from threadpoolctl import threadpool_limits
+from tqdm.auto import tqdm
+
+from arena.answers import BUDGETS, load
+from arena.cases import CASES
+from arena.methods import METHODS
+from slalom.evaluate import compare_paired, summarize
+
+FOLDER = Path(__file__).parent / "scores"
+ERRORS = ("near", "far", "halves", "alone")
+COLUMNS = (*ERRORS, "LDS", "seconds")
+_WORST = 2.0
+
+
+def run(names, jobs=1):
+    """Fit and test methods on every text with every budget, and write their scores."""
+    tasks = [(name, case.name, number) for name in names for case in CASES for number in range(len(load(case)))]
+    found = {name: [] for name in names}
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        for (name, _, _), rows in zip(tasks, tqdm(pool.map(_scored, tasks), total=len(tasks)), strict=True):
+            found[name] += rows
+            if len(found[name]) == len(tasks) // len(names) * len(BUDGETS):
+                FOLDER.mkdir(exist_ok=True)
+                with (FOLDER / f"{name}.csv").open("w", newline="") as file:
+                    table = csv.DictWriter(file, ["case", "text", "budget", *COLUMNS], lineterminator="\n")
+                    table.writeheader()
+                    table.writerows(found[name])
+
+
+def _scored(task):
+    name, case, number = task
+    chosen, text = METHODS[name], _texts(case)[number]
+    rows = []
+    for budget in BUDGETS:
+        keep, scores = text.pools[chosen.rows, budget]
+        with threadpool_limits(1):
+            began = perf_counter()
+            predict = chosen.fit(keep, scores, text.kinds)
+            row = {"case": case, "text": number, "budget": budget, **errors(text, predict)}
+            rows.append({**row, "seconds": round(perf_counter() - began, 3)})
+    return rows
+
+
+@cache
+def _texts(name):
+    return load(next(case for case in CASES if case.name == name))
+
+
+def errors(text, predict):
+    """Return the errors of predictions for a text, and LDS."""
+    found, far = {}, text.tests["far"][1]
+    for name, (keep, scores) in text.tests.items():
+        predicted = np.asarray(predict(keep))
+        if not scores.var():
+            continue
+        if name == "near":
+            whole = predict(np.ones((1, len(text.kinds)), dtype=bool))
+            error = float((((predicted - whole) - (scores - text.whole)) ** 2).mean() / far.var())
+        else:
+            error = float(((predicted - scores) ** 2).mean() / scores.var())
+        found[name] = round(min(error, _WORST), 4)
+        if name == "far":
+            found["LDS"] = round(float(spearmanr(predicted, scores).statistic), 4) if np.ptp(predicted) else 0.0
+    return found
+
+
+class Table:
+    """Scores of all methods that have run, as arrays over the same texts."""
+
+    def __init__(self):
+        self.scores = {}
+        for name in METHODS:
+            file = FOLDER / f"{name}.csv"
+            if file.exists():
+                self.scores[name] = list(csv.DictReader(file.read_text().splitlines()))
+
+    def values(self, name, budget, column, cases):
+        """Return a column of a method by text, NaN where there is none."""
+        rows = [row for row in self.scores[name] if row["budget"] == str(budget) and row["case"] in cases]
+        return np.array([row[column] or np.nan for row in rows], dtype=float)
+
+    def means(self, budget, column, cases):
+        """Return the mean of each method that has one."""
+        values = {name: self.values(name, budget, column, cases) for name in self.scores}
+        return {name: float(np.nanmean(part)) for name, part in values.items() if np.isfinite(part).any()}
+
+    def lines(self, budget, cases):
+        """Yield the table of some cases, as lines of Markdown."""
+        yield f"| {budget} queries | {' | '.join(COLUMNS)} |"
+        yield "|---" * (len(COLUMNS) + 1) + "|"
+        values = {(name, column): self.values(name, budget, column, cases) for name in self.scores for column in COLUMNS}
+        best = {}
+        for column in COLUMNS:
+            means = {name: np.nanmean(values[name, column]) * (-1 if column == "LDS" else 1) for name in self.scores}
+            best[column] = min(means, key=means.__getitem__)
+        order = sorted(self.scores, key=lambda name: np.nanmean(values[name, "near"]) + np.nanmean(values[name, "far"]))
+        for name in order:
+            cells = []
+            for column in COLUMNS:
+                found = summarize(values[name, column])
+                if column == "seconds":
+                    cells.append(f"{found.mean:.2f}")
+                elif best[column] == name:
+                    cells.append(f"**{found.mean:.3f}** ± {found.half_width:.3f}")
+                else:
+                    p = compare_paired(values[name, column], values[best[column], column]).p
+                    cells.append(f"{found.mean:.3f} ± {found.half_width:.3f}{'' if p < 0.05 else ' ='}")
+            yield f"| {name} | {' | '.join(cells)} |"
+
+    def by_case(self, budget, column):
+        """Yield a table of a column by case."""
+        yield f"| {column}, {budget} queries | {' | '.join(self.scores)} |"
+        yield "|---" * (len(self.scores) + 1) + "|"
+        for case in CASES:
+            if means := self.means(budget, column, {case.name}):
+                least = min(means.values())
+                cells = [f"**{means[name]:.3f}**" if means[name] == least else f"{means[name]:.3f}" for name in self.scores]
+                yield f"| {case.name}{'' if case.chosen else ' (report)'} | {' | '.join(cells)} |"
+
+    def stability(self, budget, column, cases):
+        """Return Kendall's tau between the ranks of methods on the even and on the odd texts."""
+        ranks = []
+        for half in (0, 1):
+            parts = np.array([self.values(name, budget, column, cases)[half::2] for name in self.scores])
+            known = np.isfinite(parts).all(axis=0)
+            ranks.append(rankdata(parts[:, known], axis=0).mean(axis=1))
+        return kendalltau(*ranks).statistic
