@@ -14,7 +14,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core import Observed
+from slalom.core import Observed, Surrogate
 from slalom.core.checks import Floats
 from slalom.core.fitting.joint import Changes, Fitted, Prior, State, fitted
 from slalom.core.fitting.kernels import Kernel, NeighbourKernel, PlaceKernel
@@ -153,6 +153,11 @@ class JointMethod(Method):
             [] if len(units) == 1 else [kernel(keep, units.sizes) for kernel in (NeighbourKernel, PlaceKernel)]
         )
         return fitted(_counts(keep, types), scores, _profile(keep), kernels, types, before=before, known=known)
+
+    def surrogate(self, units: Units, keep: Keep, scores: Observed) -> Surrogate:
+        """Return the surrogate of any rows (m, n); a constant where they do not differ."""
+        constant = _constant(keep, scores)
+        return self.posterior(units, keep, scores).model if constant is None else constant.model
 
     def _strongest(self, found: Fitted, keep: Keep, most: int) -> Keep:
         """Return the rows without one of the strongest units each, as far as they have not been asked."""

@@ -14,8 +14,9 @@ extend    more queries of the method; the held-out ones stay the same
 All texts that go on ask together, so that batches stay full.
 """
 
+from slalom.pipeline.certifying import certify
 from slalom.pipeline.options import LEAST_QUERIES, Options
 from slalom.pipeline.pipeline import Pipeline
 from slalom.pipeline.refining import Step, refine
 
-__all__ = ["LEAST_QUERIES", "Options", "Pipeline", "Step", "refine"]
+__all__ = ["LEAST_QUERIES", "Options", "Pipeline", "Step", "certify", "refine"]

@@ -1,6 +1,7 @@
 """Results: explanations, their fidelity, and how they are saved."""
 
 from slalom.result.answer import Answer
+from slalom.result.certified import CertifiedShapley
 from slalom.result.collection import Explanations, Failure, load, restored
 from slalom.result.explanation import Explanation
 from slalom.result.fidelity import Fidelity, HeldOut, Quality, quality
@@ -14,6 +15,7 @@ __all__ = [
     "NORMAL_95",
     "SCORES",
     "Answer",
+    "CertifiedShapley",
     "Explanation",
     "Explanations",
     "Failure",

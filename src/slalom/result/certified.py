@@ -1,0 +1,66 @@
+"""Shapley values of a model, with intervals that do not depend on a surrogate being right."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+import numpy as np
+
+from slalom.core.checks import Floats, freeze, plain
+from slalom.result.plain import number, occurrence
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class CertifiedShapley:
+    """Shapley values of the model's own score, from `Explainer.shapley`.
+
+    Where all classes are explained, arrays marked * have a last axis of n_classes.
+
+    Attributes:
+        units: Names of the units (n,).
+        values: Estimated Shapley values (n,)*; they sum to the score of the whole text less that of the empty one.
+        errors: Their standard errors (n,)*.
+        interval: 95% intervals (n, 2)*; of width 0 where every part of the text was asked.
+        queries: Number of distinct queries.
+        target: Label of the explained class, or "all".
+        labels: Labels of all classes.
+        seed: Seed of the queries.
+    """
+
+    units: tuple[str, ...]
+    values: Floats
+    errors: Floats
+    interval: Floats
+    queries: int
+    target: str
+    labels: tuple[str, ...]
+    seed: int
+
+    def __post_init__(self) -> None:
+        freeze(self)
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def table(self, top: int = 20) -> str:
+        """Return the strongest units with their values and intervals as text; of several classes, the strongest of each."""
+        lines = [f"Shapley values of the model ({self.target}), 95% intervals, {self.queries} queries"]
+        size = np.abs(self.values).reshape(len(self), -1)
+        order = np.argsort(-size.max(axis=1), kind="stable")
+        names = {i: self.units[i].strip() + occurrence(self.units, i) for i in order[:top].tolist()}
+        width = max(map(len, names.values()), default=0)
+        for i, name in names.items():
+            column = int(size[i].argmax())
+            value, (low, high) = self.values[i], self.interval[i]
+            label = ""
+            if self.values.ndim == 2:
+                value, low, high, label = value[column], low[column], high[column], f"  {self.labels[column]}"
+            lines.append(f"{name:<{width}}  {number(value):>8}  {number(low):>8} to {number(high):>8}{label}")
+        return "\n".join([*lines, *([f"{len(self) - top} more"] if len(self) > top else [])])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as lists, numbers and strings."""
+        return {name: list(part) if isinstance(part, tuple) else plain(part) for name, part in asdict(self).items()}
