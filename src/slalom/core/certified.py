@@ -202,12 +202,15 @@ def _variance(pairs: Pairs, residuals: Floats) -> tuple[Floats, Floats]:
     """Return the variances of the values (n, c) from the residuals (m, c), and their degrees of freedom."""
     counts, left = pairs.counts, 1.0 - pairs.counts / pairs.population
     sampled = (left > 0.0)[pairs.stratum]
-    usual = (residuals[sampled] ** 2).mean(axis=0) if sampled.any() else residuals.sum(axis=0)
+    number = max(int(sampled.sum()), 2)
+    usual = (residuals[sampled] ** 2).sum(axis=0) / number
     parts = np.zeros((len(counts), pairs.keep.shape[1], residuals.shape[1]))
+    inverse = np.ones(parts.shape)  # of degrees of freedom
     for b in np.flatnonzero(left > 0.0):
         weights = pairs.weights[pairs.stratum == b]
         own = (weights[:, :, None] * residuals[pairs.stratum == b][:, None, :]).var(axis=0, ddof=1)
-        parts[b] = np.maximum(own, (weights**2).mean(axis=0)[:, None] * usual) * left[b] / counts[b]
-    variance, freedom = parts.sum(axis=0), np.maximum(counts - 1, 1)[:, None, None]
-    smallest = np.finfo(float).tiny
-    return variance, np.maximum(variance**2 / np.maximum((parts**2 / freedom).sum(axis=0), smallest), 1.0)
+        pooled = (weights**2).mean(axis=0)[:, None] * usual
+        parts[b] = np.maximum(own, pooled) * left[b] / counts[b]
+        inverse[b] = np.where(own > pooled, 1.0 / (counts[b] - 1), 1.0 / (number - 1))
+    variance, smallest = parts.sum(axis=0), np.finfo(float).tiny
+    return variance, np.maximum(variance**2 / np.maximum((parts**2 * inverse).sum(axis=0), smallest), 1.0)

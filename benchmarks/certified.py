@@ -1,0 +1,126 @@
+"""Shapley values of the model at equal total queries: `Explainer.shapley` against the estimators of shapiq, and its intervals.
+
+Run: python benchmarks/certified.py [--models bundled words imdb-bert-2 FOLDER ...] [--budgets 100 200 500] [--texts 8]
+       [--seeds 5] [--peers]
+
+It needs shapiq 1.6 or later with xgboost and lightgbm (`--peers`), and the models and data of `reviews`. Texts are SST-2 sentences of 9 to 13
+units, whose true values come from all their parts.
+
+RMSE is over units, texts and seeds. slalom's `x + y` is an explanation of x queries and y for `shapley`; the whole and the empty text, which both
+ask, count once. `shuffled` has the explanation's surrogate replaced by one with its values in another order; `fixed shuffled` corrects the model's own answers
+in a random order, a surrogate with nothing but noise, without any fit.
+"""
+
+import argparse
+import warnings
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from slalom import Explainer
+from slalom.core.certified import Control, corrected, draw_pairs
+
+from near_and_far import named
+from reviews import sentences
+
+
+def peers(n, seed):
+    """Return the estimators of shapiq, by name."""
+    from shapiq.approximator import SVARM, KernelSHAP, OddSHAP, PermutationSamplingSV, ProxySHAP, RegressionMSR
+
+    proxy = {"index": "SV", "max_order": 1, "random_state": seed}
+    return {
+        "OddSHAP": OddSHAP(n, random_state=seed),
+        "ProxySHAP": ProxySHAP(n, **proxy),
+        "ProxySHAP, adjusted": ProxySHAP(n, **proxy, adjustment=True),
+        "ProxySHAP, cross-fitted": ProxySHAP(n, **proxy, adjustment=True, k_folds=5),
+        "RegressionMSR": RegressionMSR(n, index="SV", random_state=seed),
+        "RegressionMSR, linear": RegressionMSR(n, index="SV", proxy_model="linear", random_state=seed),
+        "KernelSHAP, paired": KernelSHAP(n, pairing_trick=True, random_state=seed),
+        "SVARM": SVARM(n, random_state=seed),
+        "PermutationSampling": PermutationSamplingSV(n, random_state=seed),
+    }
+
+
+def noise(table, n, budget, seed):
+    """Return values and intervals with the model's own answers in a random order as surrogate, whose values are exact."""
+    rng, full = np.random.default_rng([seed, 7]), 2**n - 1
+    shuffled = rng.permutation(table)
+    every = draw_pairs(n, 2 ** (n - 1) - 1, rng)
+
+    def differences(scores, pairs):
+        rows = pairs.keep @ (1 << np.arange(n))
+        return (scores[rows] - scores[full - rows])[:, None]
+
+    whole = np.array([shuffled[full] - shuffled[0]])
+    nothing = Control(np.zeros((n, 1)), 0.0 * differences(table, every), np.zeros(1))
+    zeros = np.zeros(len(every.keep), dtype=int)
+    phi = corrected(every, differences(shuffled, every), whole, [nothing], zeros).values
+    pairs = draw_pairs(n, budget // 2 - 1, rng)
+    control = Control(phi, differences(shuffled, pairs), whole)
+    top = np.array([table[full] - table[0]])
+    found = corrected(pairs, differences(table, pairs), top, [control], np.zeros(len(pairs.keep), dtype=int))
+    values, half = found.values[:, 0], found.half_widths[:, 0]
+    return values, np.stack([values - half, values + half], axis=1)
+
+
+def measured(explainer, texts, budget, seeds, with_peers):
+    """Return errors, whether intervals hold, and seconds, by estimator."""
+    found = {}
+
+    def add(name, values, interval, began):
+        holds = None if interval is None else (interval[:, 0] - 1e-9 <= truth) & (truth <= interval[:, 1] + 1e-9)
+        found.setdefault(name, []).append((values - truth, holds, perf_counter() - began))
+
+    for text in texts:
+        least = explainer(text, queries=2)
+        n = len(least)
+        truth = explainer.shapley(least, queries=2**n).values
+        table = explainer.ask(least, np.arange(2**n)[:, None] >> np.arange(n) & 1)
+        for seed in range(seeds):
+            for first in (2, budget // 2):
+                began = perf_counter()
+                e = least if first == 2 else explainer(text, queries=first, seed=seed)
+                rest = budget if first == 2 else budget - first + 2
+                c = explainer.shapley(e, queries=rest, seed=seed)
+                add(f"slalom {first} + {rest - 2}", c.values, c.interval, began)
+            own = explainer(text, queries=budget, seed=seed)
+            add("surrogate alone", own.shapley(), None, perf_counter())
+            wrong = replace(e, surrogate=e.surrogate.repeated(np.random.default_rng(seed).permutation(n)))
+            c = explainer.shapley(wrong, queries=budget, seed=seed)
+            add("shuffled", c.values, c.interval, perf_counter())
+            add("fixed shuffled", *noise(table, n, budget, seed), perf_counter())
+            for name, estimator in (peers(n, seed) if with_peers else {}).items():
+                began = perf_counter()
+                guess = estimator.approximate(budget, lambda sets: table[np.atleast_2d(sets).astype(int) @ (1 << np.arange(n))])
+                add(name, guess.get_n_order_values(1), None, began)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="+", default=["bundled", "words", "imdb-bert-2"])
+    parser.add_argument("--budgets", type=int, nargs="+", default=[100, 200, 500])
+    parser.add_argument("--texts", type=int, default=8)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--peers", action="store_true")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    for name in options.models:
+        model, device = named(name, "cpu")
+        explainer = Explainer(*model, device=device, check=0, pairs=False, progress=False)
+        texts = [text for text in sentences(872) if 9 <= len(explainer.tokens(text)) <= 13][: options.texts]
+        for budget in options.budgets:
+            print(
+                f"\n{name}, {len(texts)} texts, {budget} queries\n{'':<26}{'RMSE':>8}{'coverage':>10}{'seconds':>9}", flush=True
+            )
+            for estimator, runs in measured(explainer, texts, budget, options.seeds, options.peers).items():
+                errors, holds, seconds = zip(*runs, strict=True)
+                covered = "" if holds[0] is None else f"{np.concatenate(holds).mean():.3f}"
+                rmse = np.sqrt((np.concatenate(errors) ** 2).mean())
+                print(f"{estimator:<26}{rmse:>8.4f}{covered:>10}{np.mean(seconds):>9.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
