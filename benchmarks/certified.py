@@ -3,17 +3,18 @@
 Run: python benchmarks/certified.py [--models bundled words imdb-bert-2 FOLDER ...] [--budgets 100 200 500] [--texts 8]
        [--seeds 5] [--peers]
 
-It needs shapiq 1.6 or later with xgboost and lightgbm (`--peers`), and the models and data of `reviews`. Texts are SST-2 sentences of 9 to 13
-units, whose true values come from all their parts.
+`--peers` needs shapiq 1.6 or later with xgboost and lightgbm. Texts are SST-2 sentences of 9 to 13 units, whose true values
+come from all their parts. RMSE is over units, texts and seeds.
 
-RMSE is over units, texts and seeds. slalom's `x + y` is an explanation of x queries and y for `shapley`; the whole and the empty text, which both
-ask, count once. `shuffled` has the explanation's surrogate replaced by one with its values in another order; `fixed shuffled` corrects the model's own answers
-in a random order, a surrogate with nothing but noise, without any fit.
+slalom `x + y` is an explanation of x queries and y more; the whole and the empty text, which both ask, count once. `shuffled`
+has the values of the explanation's surrogate in another order. `fixed shuffled` corrects the model's answers in a random order,
+a surrogate that is only noise, without any fit.
 """
 
 import argparse
 import warnings
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -27,20 +28,25 @@ from reviews import sentences
 
 def peers(n, seed):
     """Return the estimators of shapiq, by name."""
-    from shapiq.approximator import SVARM, KernelSHAP, OddSHAP, PermutationSamplingSV, ProxySHAP, RegressionMSR
+    from shapiq import approximator as estimators  # noqa: PLC0415
 
     proxy = {"index": "SV", "max_order": 1, "random_state": seed}
     return {
-        "OddSHAP": OddSHAP(n, random_state=seed),
-        "ProxySHAP": ProxySHAP(n, **proxy),
-        "ProxySHAP, adjusted": ProxySHAP(n, **proxy, adjustment=True),
-        "ProxySHAP, cross-fitted": ProxySHAP(n, **proxy, adjustment=True, k_folds=5),
-        "RegressionMSR": RegressionMSR(n, index="SV", random_state=seed),
-        "RegressionMSR, linear": RegressionMSR(n, index="SV", proxy_model="linear", random_state=seed),
-        "KernelSHAP, paired": KernelSHAP(n, pairing_trick=True, random_state=seed),
-        "SVARM": SVARM(n, random_state=seed),
-        "PermutationSampling": PermutationSamplingSV(n, random_state=seed),
+        "OddSHAP": estimators.OddSHAP(n, random_state=seed),
+        "ProxySHAP": estimators.ProxySHAP(n, **proxy),
+        "ProxySHAP, adjusted": estimators.ProxySHAP(n, **proxy, adjustment=True),
+        "ProxySHAP, cross-fitted": estimators.ProxySHAP(n, **proxy, adjustment=True, k_folds=5),
+        "RegressionMSR": estimators.RegressionMSR(n, index="SV", random_state=seed),
+        "RegressionMSR, linear": estimators.RegressionMSR(n, index="SV", proxy_model="linear", random_state=seed),
+        "KernelSHAP, paired": estimators.KernelSHAP(n, pairing_trick=True, random_state=seed),
+        "SVARM": estimators.SVARM(n, random_state=seed),
+        "PermutationSampling": estimators.PermutationSamplingSV(n, random_state=seed),
     }
+
+
+def answers(table, n, sets):
+    """Return the model's answers about sets (m, n) from those about all of them."""
+    return table[np.atleast_2d(sets).astype(int) @ (1 << np.arange(n))]
 
 
 def noise(table, n, budget, seed):
@@ -56,12 +62,13 @@ def noise(table, n, budget, seed):
     whole = np.array([shuffled[full] - shuffled[0]])
     nothing = Control(np.zeros((n, 1)), 0.0 * differences(table, every), np.zeros(1))
     zeros = np.zeros(len(every.keep), dtype=int)
-    phi = corrected(every, differences(shuffled, every), whole, [nothing], zeros).values
+    phi = corrected(every, differences(shuffled, every), whole, [nothing], zeros)[0]
     pairs = draw_pairs(n, budget // 2 - 1, rng)
     control = Control(phi, differences(shuffled, pairs), whole)
     top = np.array([table[full] - table[0]])
-    found = corrected(pairs, differences(table, pairs), top, [control], np.zeros(len(pairs.keep), dtype=int))
-    values, half = found.values[:, 0], found.half_widths[:, 0]
+    values, _, half = (
+        part[:, 0] for part in corrected(pairs, differences(table, pairs), top, [control], zeros[: len(pairs.keep)])
+    )
     return values, np.stack([values - half, values + half], axis=1)
 
 
@@ -78,6 +85,7 @@ def measured(explainer, texts, budget, seeds, with_peers):
         n = len(least)
         truth = explainer.shapley(least, queries=2**n).values
         table = explainer.ask(least, np.arange(2**n)[:, None] >> np.arange(n) & 1)
+        game = partial(answers, table, n)
         for seed in range(seeds):
             for first in (2, budget // 2):
                 began = perf_counter()
@@ -93,7 +101,7 @@ def measured(explainer, texts, budget, seeds, with_peers):
             add("fixed shuffled", *noise(table, n, budget, seed), perf_counter())
             for name, estimator in (peers(n, seed) if with_peers else {}).items():
                 began = perf_counter()
-                guess = estimator.approximate(budget, lambda sets: table[np.atleast_2d(sets).astype(int) @ (1 << np.arange(n))])
+                guess = estimator.approximate(budget, game)
                 add(name, guess.get_n_order_values(1), None, began)
     return found
 

@@ -466,32 +466,22 @@ class Explainer:
     def shapley(self, explanation: Explanation, *, queries: int = 200, seed: int | None = 0) -> CertifiedShapley:
         """Return Shapley values of the model itself, with 95% intervals that hold where the surrogate is poor, too.
 
-        `Explanation.shapley` has those of the surrogate. Here the model is asked about random parts of the text and their
-        complements. Surrogates are fitted to these answers, each to four fifths of them, and corrected by the others, so the
-        values have no bias; where the surrogate of the explanation varies less, that is corrected. The queries are about
-        every number of units, as each number counts alike in a Shapley value. A better surrogate only makes intervals
-        narrower. If the queries suffice for all parts of the text, the values are exact.
+        The model is asked about random parts of the text and their complements. Surrogates fitted to four fifths of the
+        answers are corrected by the others, so the values have no bias; a better surrogate makes intervals narrower. Queries
+        for all parts of the text make the values exact.
 
         Args:
             explanation: An explanation of this model; one of few queries will do.
-            queries: Number of queries, at least 12 unless all parts of the text are fewer; those in the cache are free.
+            queries: Number of queries, at least 12 or all.
             seed: Seed of the queries. None draws one.
 
-        Returns:
-            The values, for the target of the explanation.
-
         Raises:
-            InputError: As `ask` does, or if there are too few queries, the model accepts no empty text, or it gives bounds
-                instead of scores.
+            InputError: As `ask` does, for too few queries, or if the model accepts no empty text or its scores are not exact.
 
         Example:
             >>> explainer = Explainer(lambda texts: [t.count("!") + 1.0 for t in texts], output="log_odds")
-            >>> print(explainer.shapley(explainer("Stop! Now!")))
-            Shapley values of the model (1), 95% intervals, 16 queries
-            ! (1)    +1.000    +1.000 to   +1.000
-            ! (2)    +1.000    +1.000 to   +1.000
-            Stop     +0.000    +0.000 to   +0.000
-            Now      +0.000    +0.000 to   +0.000
+            >>> explainer.shapley(explainer("Stop! Now!")).values.round(9).tolist()
+            [0.0, 1.0, 0.0, 1.0]
         """
         reading, text_units = self._read(explanation)
         if not reading.empty:

@@ -296,6 +296,17 @@ def test_a_flip_is_printed_where_it_is_asked_for(run):
     assert err == "error: --flip needs scores with a sign, which attention does not give; use a method such as joint\n"
 
 
+def test_certified_shapley_values_follow_the_explanation(run):
+    text = "Not a good film at all."
+    code, out, err = run("explain", text, "--certify", 60, "--top", 2, "--seed", 1)
+    assert code == 0, err
+    explainer = slalom.Explainer()
+    found = explainer.shapley(explainer(text, seed=1), queries=60, seed=1)
+    assert out.endswith(f"{found.table(2)}\n")
+    assert json.loads(run("explain", text, "--certify", 60, "--seed", 1, "--json")[1])["certified"] == found.to_dict()
+    assert run("explain", text, "--certify", 5)[2] == "error: Shapley values of 7 units need at least 12 queries; got 5\n"
+
+
 def test_a_text_without_a_deciding_token_has_a_flip_by_itself(run):
     praise = "A wonderful, moving film. A great cast, superb music, and a brilliant, touching end. " * 3
     asked = ("explain", praise, "--queries", 100, "--method", "eff")

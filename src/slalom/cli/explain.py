@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from slalom.cli.inputs import STANDARD_INPUT, texts_of_file
 from slalom.cli.language_models import LanguageModel
-from slalom.cli.options import OUTPUT, Budget, Cost, Explaining, Html, Json, Out, Rows, Top, class_of, fields_of
+from slalom.cli.options import BUDGET, OUTPUT, Budget, Cost, Explaining, Html, Json, Out, Rows, Top, class_of, fields_of
 from slalom.cli.printing import UsageError, check_outputs, complain, console, print_estimate
 from slalom.cli.user_code import AnyClassifier
 from slalom.errors import InputError, count, plural, require
@@ -34,6 +34,8 @@ class Output:
     png: Path | None = None
     """Plot value against importance, or bars (.png, .svg, .pdf)."""
     out: Out = None
+    certify: Annotated[int | None, Parameter(group=BUDGET, metavar="N")] = None
+    """Further queries per text, for Shapley values of the model with 95% intervals; not in --dry-run."""
 
 
 def explain(
@@ -92,10 +94,12 @@ def explain(
             sought, flip = _flip(explainer, e, output.flip)
             if output.as_json:
                 found = {"flip": None if flip is None else flip.to_dict()} if sought else {}
+                found |= _certified(explainer, e, output, explaining.seed)
                 sys.stdout.write(json.dumps(e.to_dict() | found, ensure_ascii=False) + "\n")
             else:
                 place = f"{number} of {len(texts)}" if number else ""
                 show(e, screen, output.top, place, flip or (sentence(e, None) if sought else None))
+                _certified(explainer, e, output, explaining.seed, screen)
             if output.png:
                 drawn.append(_draw(e, output.png, number))
     except KeyboardInterrupt:
@@ -197,6 +201,14 @@ def _flip(explainer: Any, e: Any, wanted: bool | None) -> tuple[bool, Any]:
             raise
         complain(f"no flip was looked for: {error}")
         return False, None
+
+
+def _certified(explainer: Any, e: Any, output: Output, seed: int, screen: Any = None) -> dict[str, Any]:
+    """Return the Shapley values of the model by their key, where they are wanted; print them on a screen."""
+    values = None if output.certify is None else explainer.shapley(e, queries=output.certify, seed=seed)
+    if values is not None and screen is not None:
+        screen.print(values.table(output.top), markup=False, highlight=False, soft_wrap=True)
+    return {} if values is None else {"certified": values.to_dict()}
 
 
 def _texts(text: str | None, rows: Rows) -> list[str]:

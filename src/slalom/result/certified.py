@@ -39,27 +39,21 @@ class CertifiedShapley:
     def __post_init__(self) -> None:
         freeze(self)
 
-    def __len__(self) -> int:
-        return len(self.units)
-
     def __repr__(self) -> str:
         return self.table()
 
     def table(self, top: int = 20) -> str:
         """Return the strongest units with their values and intervals as text; of several classes, the strongest of each."""
         lines = [f"Shapley values of the model ({self.target}), 95% intervals, {self.queries} queries"]
-        size = np.abs(self.values).reshape(len(self), -1)
-        order = np.argsort(-size.max(axis=1), kind="stable")
-        names = {i: self.units[i].strip() + occurrence(self.units, i) for i in order[:top].tolist()}
-        width = max(map(len, names.values()), default=0)
-        for i, name in names.items():
-            column = int(size[i].argmax())
-            value, (low, high) = self.values[i], self.interval[i]
-            label = ""
-            if self.values.ndim == 2:
-                value, low, high, label = value[column], low[column], high[column], f"  {self.labels[column]}"
-            lines.append(f"{name:<{width}}  {number(value):>8}  {number(low):>8} to {number(high):>8}{label}")
-        return "\n".join([*lines, *([f"{len(self) - top} more"] if len(self) > top else [])])
+        n, labels = len(self.units), self.labels if self.values.ndim == 2 else ("",)
+        values, interval = self.values.reshape(n, -1), self.interval.reshape(n, 2, -1)
+        order = np.argsort(-np.abs(values).max(axis=1), kind="stable")[:top].tolist()
+        names = [self.units[i].strip() + occurrence(self.units, i) for i in order]
+        for i, name in zip(order, names, strict=True):
+            column = int(np.abs(values[i]).argmax())
+            value, low, high = (f"{number(x):>8}" for x in (values[i, column], *interval[i, :, column]))
+            lines.append(f"{name:<{max(map(len, names))}}  {value}  {low} to {high}  {labels[column]}".rstrip())
+        return "\n".join([*lines, *([f"{n - top} more"] if n > top else [])])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as lists, numbers and strings."""
