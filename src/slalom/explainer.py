@@ -480,8 +480,8 @@ class Explainer:
 
         Example:
             >>> explainer = Explainer(lambda texts: [t.count("!") + 1.0 for t in texts], output="log_odds")
-            >>> explainer.shapley(explainer("Stop! Now!")).values.round(9).tolist()
-            [0.0, 1.0, 0.0, 1.0]
+            >>> print(explainer.shapley(explainer("Stop! Now!")).values.round(9) + 0.0)
+            [0. 1. 0. 1.]
         """
         reading, text_units = self._read(explanation)
         if not reading.empty:
