@@ -37,14 +37,6 @@ class Measure(ABC):
             Nodes (k,) and weights (k,).
         """
 
-    @abstractmethod
-    def none_present(self, others: int) -> float:
-        """Return int (1 - q)^others dmu(q), the probability that none of the other units is present.
-
-        Args:
-            others: Number of other units.
-        """
-
 
 @final
 @dataclass(frozen=True)
@@ -78,10 +70,6 @@ class Beta(Measure):
         m = min((n_players + 1) // 2, 4 + int(4.0 * n_players**0.5))
         return _gauss_jacobi(float(self.a), float(self.b), m)
 
-    def none_present(self, others: int) -> float:
-        k = np.arange(others)
-        return float(np.prod((self.b + k) / (self.a + self.b + k)))
-
 
 @final
 @dataclass(frozen=True)
@@ -107,9 +95,6 @@ class Point(Measure):
 
     def rule(self, n_players: int) -> tuple[Floats, Floats]:
         return np.array([float(self.q)]), np.ones(1)
-
-    def none_present(self, others: int) -> float:
-        return float((1.0 - self.q) ** others)
 
 
 @lru_cache(maxsize=64)

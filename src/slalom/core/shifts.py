@@ -82,11 +82,6 @@ class Shifts(Part):
         np.add.at(before, (self.knots, self.units), self.sizes)
         return before.cumsum(axis=0)
 
-    @property
-    def places(self) -> Index:
-        """Atoms of the whole text before each knot (n_knots,)."""
-        return np.asarray(np.rint(self._before.sum(axis=1)).astype(np.int64))
-
     @cached_property
     def _table(self) -> Floats:
         """h with a last column of zeros, for more missing atoms than it has numbers."""
@@ -108,11 +103,6 @@ class Shifts(Part):
         missing = self._before @ (1.0 - c)
         steps = self._looked_up(np.floor(missing) + 1.0) - self._looked_up(np.floor(missing))
         return np.asarray(-np.tensordot(self._before.T, steps, axes=1))
-
-    def removal(self, c: Floats) -> Floats:
-        missing = self._before @ (1.0 - c)
-        without = self._looked_up(missing + (self._before * c).T)
-        return np.asarray((self._looked_up(missing) - without).sum(axis=1))
 
     def semivalue(self, measure: Measure, c: Floats) -> Floats:
         result = np.zeros((self.n_units, *self.offsets.shape[2:]))

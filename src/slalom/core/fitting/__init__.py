@@ -48,17 +48,9 @@ def fit(counts: Counts, scores: ArrayLike, fitter: Fitter | None = None, weights
         >>> bool(result.r2 > 0.999)
         True
     """
-    return _solved(Problem.of(counts, scores, weights), Joint() if fitter is None else fitter)
-
-
-def _solved(problem: Problem, fitter: Fitter) -> Fit:
-    """Fit one problem; the mean score where that fails."""
-    with suppress(ArithmeticError, np.linalg.LinAlgError), _quiet():
+    problem, fitter = Problem.of(counts, scores, weights), Joint() if fitter is None else fitter
+    with suppress(ArithmeticError, np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         result = fitter.solve(problem)
         if np.isfinite(result.loss):
             return result
     return problem.constant(_FAILED, kind=fitter.surrogate)
-
-
-def _quiet() -> np.errstate:
-    return np.errstate(over="ignore", invalid="ignore", divide="ignore")

@@ -150,39 +150,26 @@ class StandardisedData(NamedTuple):
 
     def slope(self, parameters: Floats) -> tuple[float, Floats]:
         """Return the loss and its derivative, shaped as the parameters (n_classes + 1, n)."""
-        tables, values = _tables(parameters), parameters[:-1]  # small arrays: the number of calls dominates the time
+        tables = _tables(parameters)
         sums = self.counts.forth(tables)
-        bottom, weight, pull = sums[-1], tables[-1], np.empty_like(sums)
-        top, fitted = pull[:-1], sums[:-1]
-        fitted /= bottom
-        np.subtract(fitted, self.scores, top)
+        fitted = sums[:-1] / sums[-1]
+        pull = np.empty_like(sums)  # of each row on v exp(s) and on exp(s)
+        top = np.subtract(fitted, self.scores, pull[:-1])
         loss = self._mean_square(top)
-        top /= bottom
+        top /= sums[-1]
         if not self.even:
             top *= self.weights
-        _summed(top, fitted, pull[-1:])
+        np.add.reduce(top * fitted, out=pull[-1])
         gradient = self.counts.back(pull, parameters.shape[1])
-        weight *= 2.0 / self.scores.shape[1]
-        gradient *= weight
-        last = gradient[-1:]
-        np.subtract(_summed(gradient[:-1], values, tables[:1]), last, last)  # the tables are no longer needed
+        gradient *= tables[-1] * (2.0 / self.scores.shape[1])
+        gradient[-1] = np.add.reduce(gradient[:-1] * parameters[:-1]) - gradient[-1]
         return loss, gradient
-
-
-def _summed(left: Floats, right: Floats, out: Floats) -> Floats:
-    """Write the sum over classes of a product (n_classes, m) into an array (1, m), and return it."""
-    if len(left) == 1:
-        return np.multiply(left, right, out)
-    return np.add.reduce(left * right, axis=0, keepdims=True, out=out)
 
 
 def _tables(parameters: Floats) -> Floats:
     """Return exp(s) v of every class and exp(s), one below the other."""
-    tables = np.empty_like(parameters)
-    weight = tables[-1]
-    np.exp(parameters[-1], weight)
-    np.multiply(parameters[:-1], weight, tables[:-1])
-    return tables
+    weight: Floats = np.exp(parameters[-1])
+    return np.concatenate([parameters[:-1] * weight, weight[None]])
 
 
 def _split(array: NDArray[Any] | None, order: _Rows, size: int) -> Iterator[Any]:

@@ -32,28 +32,18 @@ _NEAREST = 0.999  # share of the link's reach within which a score is brought ba
 
 @final
 class Across(NamedTuple):
-    """What V words say in all texts, for K columns of scores.
+    """What V words say in all texts, for K columns of scores."""
 
-    Attributes:
-        values: Of words in texts and alone together (V, K).
-        importances, importances_se: (V,).
-        in_texts, in_texts_se: Values that the answers to parts of texts alone tell, all else as fitted (V, K); their errors are
-            those between texts.
-        logit: Of the competition.
-        bias, middle, reach: Of each column (K,); middle and reach are those of the link.
-        spread: Standard deviation of the scores (K,).
-    """
-
-    values: Floats
-    importances: Floats
+    values: Floats  # of words in texts and alone together (V, K)
+    importances: Floats  # (V,)
     importances_se: Floats
-    in_texts: Floats
-    in_texts_se: Floats
-    logit: float
-    bias: Floats
-    middle: Floats
+    in_texts: Floats  # values that the answers to parts of texts alone tell, all else as fitted (V, K)
+    in_texts_se: Floats  # their errors between texts
+    logit: float  # of the competition
+    bias: Floats  # of each column (K,), as are the next
+    middle: Floats  # of the link
     reach: Floats
-    spread: Floats
+    spread: Floats  # standard deviation of the scores
 
     def after_link(self, values: Floats) -> Floats:
         """Return the scores of words alone (..., K) that have these values."""

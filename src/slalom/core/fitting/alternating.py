@@ -84,30 +84,25 @@ class Alternating(Fitter):
         data = _Data.of(problem)
         state, iterations, converged = _value_step(data, np.ones(data.counts.shape[1])), 0, False
         limit = 1 if self.once else self.max_iterations
-        for step, cuts in ((_paper_step, 1), (_newton_step, 6)):
+        for linearised, cuts in ((True, 1), (False, 6)):  # the residual of equation 76, then the true one to first order
             converged = state.loss <= data.rounding
             while not converged and iterations < limit:
-                before = state.loss
-                state = _improved(data, state, step(data, state, self.floor), cuts)
+                before, about = state.loss, (state.fitted, state.residual)
+                target, offset = (data.scores, np.zeros_like(state.residual)) if linearised else about
+                state = _improved(data, state, _bounded_step(data, state, target, offset, self.floor), cuts)
                 converged = state.loss >= (1.0 - self.tolerance) * before or state.loss <= data.rounding
                 iterations += 1
         values = state.values + data.mean
         if not all_finite(values):
             raise ArithmeticError("the least squares of the values have left the range of floats")
         model = Slalom(values if problem.scores.ndim == 2 else values[:, 0], np.log(state.w))
-        note = self._remark(state)
-        done = converged or self.once
+        low, note, done = int((state.w <= 2 * self.floor).sum()), "", converged or self.once
+        if low:
+            note = (
+                f"{low} of {len(state.w)} importances are at the floor, where values are hardly determined;"
+                " a fit with a background (Joint) may suit these data better."
+            )
         return sound(problem.fitted(model, converged=done, iterations=iterations, limit="max_iterations", note=note))
-
-    def _remark(self, state: "_State") -> str:
-        """Return a sentence on the units at the floor, if any."""
-        low = int((state.w <= 2 * self.floor).sum())
-        if not low:
-            return ""
-        return (
-            f"{low} of {len(state.w)} importances are at the floor, where values are hardly determined;"
-            " a fit with a background (Joint) may suit these data better."
-        )
 
 
 class _Counts(NamedTuple):
@@ -257,16 +252,6 @@ def _value_step_by_svd(data: _Data, w: Floats) -> _State:
     fitted = shares @ values
     residual = data.root * (fitted - data.scores)
     return _State(w, values, _Orthogonal(attention, basis), fitted, residual, float((residual**2).sum()))
-
-
-def _paper_step(data: _Data, state: _State, floor: float) -> Floats:
-    """Return the w that minimises the linearised residual of equation 76."""
-    return _bounded_step(data, state, data.scores, np.zeros_like(state.residual), floor)
-
-
-def _newton_step(data: _Data, state: _State, floor: float) -> Floats:
-    """Return the w that minimises the true residual to first order."""
-    return _bounded_step(data, state, state.fitted, state.residual, floor)
 
 
 def _bounded_step(data: _Data, state: _State, target: Floats, offset: Floats, floor: float) -> Floats:

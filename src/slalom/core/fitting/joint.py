@@ -75,19 +75,12 @@ class Joint(Fitter):
 
 
 class Changes(NamedTuple):
-    """Differences of predictions: matrix (k, rows) times the scores of rows.
+    """Differences of predictions: matrix (k, rows) times the scores of rows."""
 
-    Attributes:
-        counts: Counts of the parameters (rows, p).
-        keep: Which units the rows keep (rows, n), for the kernels.
-        matrix: (k, rows).
-        profile: How much more noise than others each row has (rows,); 0 where only what the surrogate says is meant.
-    """
-
-    counts: Floats
-    keep: Keep
+    counts: Floats  # of the parameters (rows, p)
+    keep: Keep  # which units the rows keep (rows, n), for the kernels
     matrix: Floats
-    profile: Floats | float = 0.0
+    profile: Floats | float = 0.0  # how much more noise than others each row has (rows,); 0: what the surrogate alone says
 
     @staticmethod
     def of_values(n: int) -> "Changes":
@@ -141,41 +134,24 @@ class Parameters(NamedTuple):
 
 
 class State(NamedTuple):
-    """What another fit takes up: a few numbers per unit.
+    """What another fit takes up: a few numbers per unit."""
 
-    Attributes:
-        theta: Parameters as they are numbered in the steps (2 p + 4,).
-        start: Their prior means.
-        log_variances: Logarithms of variances of values, importances, each kernel and noise.
-        converged: Whether nothing moved any more.
-        steps: Number of steps.
-    """
-
-    theta: Floats
-    start: Floats
-    log_variances: Floats
-    converged: bool
+    theta: Floats  # parameters as they are numbered in the steps (2 p + 4,)
+    start: Floats  # their prior means
+    log_variances: Floats  # of values, importances, each kernel and noise
+    converged: bool  # whether nothing moved any more
     steps: int
 
 
 class Prior(NamedTuple):
-    """What is known of the parameters before a text's own scores, from other texts.
+    """What is known of the parameters before a text's own scores, from other texts."""
 
-    Attributes:
-        means: Of the parameters as they are numbered in the steps (2 p + 4,).
-        scales: Variances of values and importances (2 p,), relative to those that the fit learns.
-        others: Variances of bias, logit of the competition, middle and logarithm of the reach (4,).
-        log_variances: Usual logarithms of the variances that the fit learns, of both kernels too.
-        certain: How much each of these is worth, as a precision.
-        spread: Standard deviation of scores.
-    """
-
-    means: Floats
-    scales: Floats
-    others: Floats
-    log_variances: Floats
-    certain: Floats
-    spread: float
+    means: Floats  # of the parameters as they are numbered in the steps (2 p + 4,)
+    scales: Floats  # variances of values and importances (2 p,), relative to those that the fit learns
+    others: Floats  # variances of bias, logit of the competition, middle and logarithm of the reach (4,)
+    log_variances: Floats  # usual ones of the variances that the fit learns, of both kernels too
+    certain: Floats  # how much each of these is worth, as a precision
+    spread: float  # standard deviation of scores
 
 
 class Factor:
@@ -337,12 +313,7 @@ class _Search:
 
 @final
 class Fitted:
-    """A fitted surrogate with its posterior: the errors of any prediction.
-
-    Attributes:
-        model: The surrogate of the n units.
-        left: What the surrogate leaves of the scores, (m,) or (m, n_classes).
-    """
+    """A fitted surrogate (`model`) with its posterior: the errors of any prediction."""
 
     def __init__(self, search: _Search, scores: Floats, amplitude: Floats) -> None:
         self._search, self._amplitude = search, amplitude
@@ -366,9 +337,7 @@ class Fitted:
         parts = [kernel.part(v * pulls) for v, kernel in zip(variances, s.kernels, strict=True)]
         if not all_finite(values, now.importances, bias, pulls):
             raise ArithmeticError("the fit has left the range of floats")
-        common = values[s.kinds], now.importances[s.kinds], now.competition, bias, link
-        self.model = Slalom(*common, parts)
-        self.left = np.exp(s.log_variances[-1]) * (s.profile * pulls.T).T + (s.known * pulls.T).T
+        self.model = Slalom(values[s.kinds], now.importances[s.kinds], now.competition, bias, link, parts)
 
     @property
     def state(self) -> State:

@@ -97,45 +97,31 @@ class Observed(NamedTuple):
         return scores, np.where(weight > 0.0, variance + total * (1.0 / told - 1.0), unknown)
 
 
-class Imputed(NamedTuple):
-    """Scores (m,) in place of intervals, and their weights (m,), from 0 (nothing is known) to 1 (the score is known)."""
-
-    scores: Floats
-    weights: Floats
-
-
-def imputed(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> Imputed:
-    """Return scores and weights in place of intervals.
+def imputed(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Return scores (m,) in place of intervals, and weights (m,), from 0 (nothing is known) to 1 (the score is known).
 
     Example:
         >>> imputed(np.zeros(3), np.ones(3), np.array([2.0, -np.inf, -np.inf]), np.array([2.0, 0.0, np.inf]))
-        Imputed(scores=array([ 2.        , -1.25331414,  0.        ]), weights=array([1.        , 0.63661977, 0.        ]))
+        (array([ 2.        , -1.25331414,  0.        ]), array([1.        , 0.63661977, 0.        ]))
     """
     known = lower >= upper
     expected, variance = truncated_normal(mean, sd, lower, upper)
     weight = np.where(known, 1.0, np.clip(1.0 - variance / sd**2, 0.0, 1.0))
     weight[weight < _LEAST_WEIGHT] = 0.0
     step = (expected - mean) / np.where(weight > 0.0, weight, 1.0)
-    return Imputed(np.where(known, lower, np.where(weight > 0.0, mean + step, mean)), weight)
+    return np.where(known, lower, np.where(weight > 0.0, mean + step, mean)), weight
 
 
-class Working(NamedTuple):
-    """Scores (m,) and variances (m,) in place of counts."""
-
-    scores: Floats
-    variance: Floats
-
-
-def working(mean: Floats, hits: Floats, draws: Floats) -> Working:
-    """Return the scores and variances that give the likelihood of counts the same slope and curvature at a prediction.
+def working(mean: Floats, hits: Floats, draws: Floats) -> tuple[Floats, Floats]:
+    """Return the scores and variances (m,) that give the likelihood of counts the same slope and curvature at a prediction.
 
     Example:
         >>> working(np.zeros(2), np.array([4.0, 8.0]), np.array([16.0, 16.0]))
-        Working(scores=array([-1.,  0.]), variance=array([0.25, 0.25]))
+        (array([-1.,  0.]), array([0.25, 0.25]))
     """
     p = expit(mean)
     information = np.maximum(draws * p * (1.0 - p), _LEAST_INFORMATION)
-    return Working(mean + (hits - draws * p) / information, 1.0 / information)
+    return mean + (hits - draws * p) / information, 1.0 / information
 
 
 def truncated_normal(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

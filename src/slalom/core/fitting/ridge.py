@@ -17,17 +17,11 @@ _STRENGTHS = np.geomspace(1e-10, 1e3, 79)
 
 
 class Ridge(NamedTuple):
-    """y = level + (c - centre) slopes.
+    """y = level + (c - centre) slopes."""
 
-    Attributes:
-        centre: (n,).
-        level: (K,).
-        slopes: (n, K).
-    """
-
-    centre: Floats
-    level: Floats
-    slopes: Floats
+    centre: Floats  # (n,)
+    level: Floats  # (K,)
+    slopes: Floats  # (n, K)
 
 
 def ridge(counts: Floats, scores: Floats, weights: Floats) -> Ridge:
@@ -42,9 +36,8 @@ def ridge(counts: Floats, scores: Floats, weights: Floats) -> Ridge:
     y = (scores - level) * root
     values, along, basis = _spectrum((counts - centre) * root, y)
     strengths = _STRENGTHS * max(float(values.mean()) if len(values) else 0.0, 1e-300)
-    square = (along**2).sum(
-        axis=1
-    )  # |V'X'y|^2 per eigenvalue: the squared residuals are |y|^2 - sum square / (value + strength)
+    # |V'X'y|^2 per eigenvalue: the squared residuals are |y|^2 - sum square / (value + strength)
+    square = (along**2).sum(axis=1)
     power = float((y**2).sum())
     misfit = power - (square / (values + strengths[:, None])).sum(axis=1)
     misfit = np.maximum(misfit, 1e-24 * power + 1e-300)

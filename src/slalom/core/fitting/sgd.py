@@ -198,28 +198,19 @@ def _fit(problem: Problem, data: StandardisedData, end: _Descent) -> Fit:
 
 
 def _adam() -> Callable[[Floats, float], Floats]:
-    """Return a function with state from gradients and a learning rate to Adam's steps, which overwrite the gradients.
+    """Return a function with state from gradients and a learning rate to Adam's steps.
 
     Its averages are kept as unscaled sums; the learning rate compensates for it.
     """
     (short, long), steps = _MEMORIES, 0
-    first: Floats | None = None
-    second: Floats | None = None
+    first: Floats | float = 0.0
+    second: Floats | float = 0.0
 
     def direction(gradient: Floats, rate: float) -> Floats:
         nonlocal first, second, steps
-        if first is None or second is None:
-            first, second = np.zeros_like(gradient), np.zeros_like(gradient)
         steps += 1
-        first *= short
-        first += gradient
-        gradient *= gradient
-        second *= long
-        second += gradient
-        np.sqrt(second, out=gradient)
-        gradient += 1e-12
-        np.divide(first, gradient, out=gradient)
-        gradient *= rate * (1.0 - short) / (1.0 - short**steps) * ((1.0 - long**steps) / (1.0 - long)) ** 0.5
-        return gradient
+        first, second = first * short + gradient, second * long + gradient * gradient
+        rate = rate * (1.0 - short) / (1.0 - short**steps) * ((1.0 - long**steps) / (1.0 - long)) ** 0.5
+        return np.asarray(first / (np.sqrt(second) + 1e-12) * rate)
 
     return direction
