@@ -34,19 +34,10 @@ _STRONGEST = 10  # units whose intervals must be within the tolerance
 @final
 @dataclass(frozen=True)
 class Goal:
-    """When a budget that grows is large enough, checked.
+    """When a budget that grows is large enough, checked."""
 
-    Args:
-        tolerance: Half-width of the 95% intervals of `removal` of the ten strongest units, in units of the score. None: until
-            the held-out error no longer falls.
-        most: Largest number of queries of the method.
-
-    Raises:
-        InputError: If an argument is out of range.
-    """
-
-    tolerance: float | None = None
-    most: int = 5000
+    tolerance: float | None = None  # half-width of the intervals of the strongest units; None: until the error no longer falls
+    most: int = 5000  # queries of the method
 
     def __post_init__(self) -> None:
         tolerance = self.tolerance

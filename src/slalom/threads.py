@@ -25,12 +25,7 @@ wait_before_fork(_LOCK)
 
 
 def cores_here() -> int:
-    """Return how many cores this process may use: those of the machine, or as many as its container is given.
-
-    Example:
-        >>> cores_here() >= 1
-        True
-    """
+    """Return how many cores this process may use: those of the machine, or as many as its container is given."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError, ZeroDivisionError):  # no such file, or "max"
         quota, period = map(int, _LIMIT_FILE.read_text().split())
@@ -39,26 +34,14 @@ def cores_here() -> int:
 
 
 def threads_here() -> int:
-    """Return how many threads compute at the same time: SLALOM_THREADS where it is set, else one per core.
-
-    Example:
-        >>> threads_here() >= 1
-        True
-    """
+    """Return how many threads compute at the same time: SLALOM_THREADS where it is set, else one per core."""
     wanted = os.environ.get("SLALOM_THREADS", "")
     return max(int(wanted), 1) if wanted.isdecimal() else cores_here()
 
 
 @contextmanager
 def one_blas_thread(small: bool = True) -> Iterator[None]:
-    """Let BLAS use one thread in all threads of the process, as long as one of them is in a block for small matrices.
-
-    Example:
-        >>> import numpy as np
-        >>> with one_blas_thread():
-        ...     print(np.linalg.inv(2.0 * np.eye(2))[0, 0])
-        0.5
-    """
+    """Let BLAS use one thread in all threads of the process, as long as one of them is in a block for small matrices."""
     _count(int(small))
     try:
         yield

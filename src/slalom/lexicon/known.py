@@ -24,20 +24,13 @@ _NEW = 0.3  # share of words that a lexicon lacks from which a text is unlike it
 
 @final
 class KnownWords(NamedTuple):
-    """What a lexicon has of the p distinct words of a text of n units.
-
-    Attributes:
-        types: The distinct word of each unit (n,).
-        first: The first unit of each distinct word (p,).
-        found: Its number in the lexicon (p,); -1 where it is not there.
-        with_empty: Whether the text may be empty.
-    """
+    """What a lexicon has of the p distinct words of a text of n units."""
 
     lexicon: "Lexicon"
-    types: NDArray[np.int64]
-    first: NDArray[np.int64]
-    found: NDArray[np.int64]
-    with_empty: bool
+    types: NDArray[np.int64]  # the distinct word of each unit (n,)
+    first: NDArray[np.int64]  # the first unit of each distinct word (p,)
+    found: NDArray[np.int64]  # its number in the lexicon (p,); -1 where it is not there
+    with_empty: bool  # whether the text may be empty
 
     @property
     def known(self) -> NDArray[np.int64]:
@@ -122,11 +115,7 @@ def alone_keys(reading: Reading, units: Units, places: NDArray[np.int64]) -> lis
 
 
 def identity_of(engine: Engine) -> str:
-    """Return what identifies the model of an engine.
-
-    Raises:
-        InputError: Nothing does.
-    """
+    """Return what identifies the model of an engine; InputError where nothing does."""
     identity, twin = engine.given_identity or engine.model.identity(), engine.model.twin
     if twin is not None and identity == twin[1]:
         return twin[0]

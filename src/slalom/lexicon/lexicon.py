@@ -123,9 +123,7 @@ class Lexicon:
 
     def to_parquet(self) -> bytes:
         """Return the content of the file."""
-        with require("a lexicon", "corpus", "pyarrow"):
-            import pyarrow as pa  # noqa: PLC0415
-            import pyarrow.parquet as pq  # noqa: PLC0415
+        pa, pq = _pyarrow()
         short = {1: pa.float32(), 2: pa.list_(pa.float32())}
         parts = {name: np.asarray(getattr(self.across, name)) for name in _WORDS}
         of_words = {name: pa.array(part.tolist(), short[part.ndim]) for name, part in parts.items()}
@@ -144,10 +142,7 @@ class Lexicon:
     @classmethod
     def from_parquet(cls, content: bytes, name: str) -> "Lexicon":
         """Return the lexicon in a file of this name."""
-        with require("a lexicon", "corpus", "pyarrow"):
-            import pyarrow as pa  # noqa: PLC0415
-            import pyarrow.parquet as pq  # noqa: PLC0415
-        foreign = InputError(f"{name!r} must be a file that slalom lexicon build wrote; it is not", "prior")
+        pa, pq = _pyarrow()
         try:
             table = pq.read_table(pa.BufferReader(content))
             kept = json.loads((table.schema.metadata or {})[_METADATA])
@@ -167,7 +162,7 @@ class Lexicon:
         except InputError:
             raise
         except Exception as error:  # it may hold anything
-            raise foreign from error
+            raise InputError(f"{name!r} must be a file that slalom lexicon build wrote; it is not", "prior") from error
         return found
 
     def _check_shapes(self) -> None:
@@ -176,28 +171,23 @@ class Lexicon:
         shapes = [getattr(self.across, name).shape for name in Across._fields]
         expected = [(n, k), (n,), (n,), (n, k), (n, k), (), (k,), (k,), (k,), (k,)]
         others = self.texts.shape, self.log_variances.shape, self.certain.shape, (len(self.outputs), len(self.keys))
-        whole = [
-            np.asarray(part) for part in (self.outputs, self.empty, self.alone, self.log_variances, self.certain, *self.across)
-        ]
-        if shapes != expected or others != ((n,), (5,), (5,), (n, n)) or not all(np.isfinite(part).all() for part in whole):
+        numbers = (self.outputs, self.empty, self.alone, self.log_variances, self.certain, *self.across)
+        if shapes != expected or others != ((n,), (5,), (5,), (n, n)) or not all(np.isfinite(part).all() for part in numbers):
             raise ValueError("parts do not fit together")
-        labels = self.about["labels"]
-        held, named = (
-            self.about["held_out"],
-            [self.about["model"], self.about["identity"], *labels, *self.words],
-        )
-        numbers = [self.about["texts"], held["texts"], *(held[name] for name in ("near", "far") if held[name] is not None)]
-        positive = np.concatenate([self.certain, *(np.ravel(part) for part in (self.across.reach, self.across.spread))])
-        if not (positive > 0.0).all() or np.abs(self.log_variances).max() > _LARGEST or not np.isfinite(numbers).all():
+        labels, held = self.about["labels"], self.about["held_out"]
+        named = [self.about["model"], self.about["identity"], *labels, *self.words]
+        said = [self.about["texts"], held["texts"], *(held[name] for name in ("near", "far") if held[name] is not None)]
+        positive = np.concatenate([self.certain, self.across.reach, self.across.spread])
+        if not (positive > 0.0).all() or np.abs(self.log_variances).max() > _LARGEST or not np.isfinite(said).all():
             raise ValueError("numbers are out of range")
         if k not in (len(labels), 1) or not all(isinstance(name, str) for name in named):
             raise ValueError("classes do not fit")
-        if not all(isinstance(number, (int, float)) for number in numbers):
+        if not all(isinstance(number, (int, float)) for number in said):
             raise TypeError("what is said of it must be numbers")
 
     def check(self, engine: Engine, unit: str) -> None:
         """Raise an InputError where the lexicon is of another model, or of other units."""
-        head, columns = engine.model.head, self.outputs.shape[1]
+        head = engine.model.head
         if self.about["unit"] != unit:
             raise InputError(f"the lexicon has words of unit={self.about['unit']!r}; got unit={unit!r}", "prior", "unit")
         if self.about["identity"] != identity_of(engine):
@@ -206,12 +196,8 @@ class Lexicon:
                 f" learn one of {engine.model.name} with slalom lexicon build",
                 "prior",
             )
-
-        if (list(self.about["labels"]), columns, self.alone.shape[1]) != (
-            list(head.labels),
-            engine.model.n_columns,
-            width(head),
-        ):
+        mine = list(self.about["labels"]), self.outputs.shape[1], self.alone.shape[1]
+        if mine != (list(head.labels), engine.model.n_columns, width(head)):
             raise InputError(
                 f"the lexicon has the classes {', '.join(self.about['labels'])}, and {engine.model.name} has"
                 f" {', '.join(head.labels)}; use the same labels and output",
@@ -219,11 +205,7 @@ class Lexicon:
             )
 
     def on(self, method: Any) -> JointMethod:
-        """Return the method with this lexicon.
-
-        Raises:
-            InputError: It is another one than `joint`.
-        """
+        """Return the method with this lexicon; InputError where it is another one than `joint`."""
         return taking(method).knowing(self)
 
     def of_text(self, reading: Reading, units: Units) -> KnownWords:
@@ -243,12 +225,15 @@ class Lexicon:
         return target, 1.0
 
 
-def taking(method: Any) -> JointMethod:
-    """Return a method if it takes a lexicon.
+def _pyarrow() -> tuple[Any, Any]:
+    with require("a lexicon", "corpus", "pyarrow"):
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    return pa, pq
 
-    Raises:
-        InputError: It is another one than `joint`.
-    """
+
+def taking(method: Any) -> JointMethod:
+    """Return a method if it takes a lexicon, which only `joint` does."""
     if not isinstance(method, JointMethod) or not isinstance(method.sampler, Mixed):
         raise InputError(f"a lexicon needs method=joint; got method={method.name}", "method")
     return method

@@ -26,23 +26,14 @@ from slalom.text import printable
 @final
 @dataclass(frozen=True, eq=False)
 class Words:
-    """The words of a lexicon for one class, or the changes from one lexicon to another.
-
-    Attributes:
-        title: What is shown.
-        target: The class.
-        words: (n,).
-        columns: Numbers (n,) by the name of the column.
-        sure: By the name of some columns, how far the 95% interval is from zero (n,); negative where it holds zero.
-        picture: Columns of the scatter: across, upwards.
-    """
+    """The words of a lexicon for one class, or the changes from one lexicon to another."""
 
     title: str
-    target: str
-    words: tuple[str, ...]
-    columns: Mapping[str, Floats]
-    sure: Mapping[str, Floats]
-    picture: tuple[str, str]
+    target: str  # the class
+    words: tuple[str, ...]  # (n,)
+    columns: Mapping[str, Floats]  # (n,) by name
+    sure: Mapping[str, Floats]  # of some columns, how far the 95% interval is from zero (n,); negative where it holds zero
+    picture: tuple[str, str]  # columns of the scatter: across, upwards
 
     def __len__(self) -> int:
         return len(self.words)
@@ -75,11 +66,7 @@ class Words:
 
 
 def words_of(lexicon: Lexicon, target: str | None = None) -> Words:
-    """Return the words of a lexicon for one class; default: the second of two, else the first.
-
-    Raises:
-        InputError: There is no such class.
-    """
+    """Return the words of a lexicon for one class; default: the second of two, else the first."""
     name, k, sign = _class(lexicon, target)
     a = lexicon.across
     start = a.after_link(np.zeros_like(a.in_texts[:1]))
@@ -103,11 +90,7 @@ def words_of(lexicon: Lexicon, target: str | None = None) -> Words:
 
 
 def changes_of(before: Lexicon, after: Lexicon, target: str | None = None) -> Words:
-    """Return what differs between the words that two lexica have in common; each counts with the spelling of most texts.
-
-    Raises:
-        InputError: They have no class, or no word, in common.
-    """
+    """Return what differs between the words that two lexica have in common; each counts with the spelling of most texts."""
     if target is None:
         target = words_of(before).target
     first, second = (words_of(lexicon, target) for lexicon in (before, after))

@@ -169,11 +169,7 @@ class Spending:
         return max(self._call, self._run)
 
     def reserve(self, cost: float, what: str, run: bool = False) -> None:
-        """Keep the money for what a call plans, or a run of several calls, until it is asked or another one begins.
-
-        Raises:
-            CostLimit: It is more than is left.
-        """
+        """Keep the money for what a call plans, or a run of several calls, until it is asked or another one begins."""
         self.check(cost, what)
         if run:
             self._run = cost

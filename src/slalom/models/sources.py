@@ -27,23 +27,16 @@ Prompt: TypeAlias = str | list[dict[str, str]]
 @final
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """A context in parts that can be removed.
+    """A context in parts that can be removed."""
 
-    Attributes:
-        text: The context as one text.
-        spans: Where its n parts are in the text, (n, 2).
-        kind: What they are: "sentence", "paragraph", "document" or "turn".
-        turns: The chat messages of the parts (n,), for turns; empty for the others.
-        system: Chat messages that stay, each after a number of turns; the question counts as the last turn.
-        question: The last turn of a chat, where it is of the user.
-    """
-
-    text: str
-    spans: NDArray[np.int64]
-    kind: str
-    turns: tuple[tuple[str, str], ...] = ()
-    system: tuple[tuple[int, tuple[str, str]], ...] = ()
-    question: str = ""
+    text: str  # the context as one text
+    spans: NDArray[np.int64]  # where its n parts are in the text, (n, 2)
+    kind: str  # "sentence", "paragraph", "document" or "turn"
+    turns: tuple[tuple[str, str], ...] = ()  # the chat messages of the parts (n,), for turns
+    system: tuple[
+        tuple[int, tuple[str, str]], ...
+    ] = ()  # that stay, each after a number of turns, of which the question is one
+    question: str = ""  # the last turn of a chat, where it is of the user
 
 
 @final

@@ -28,16 +28,13 @@ wait_before_fork(_WORKING)
 
 
 class AnswerStore:
-    """The answers of one model in a cache file; a context manager that does nothing where there is no file.
-
-    Attributes:
-        failed: Whether an answer could not be written; the file is no longer used then.
-    """
+    """The answers of one model in a cache file; a context manager that does nothing where there is no file."""
 
     timeout = 60.0  # seconds to wait for the lock of another process
 
     def __init__(self, file: Path | None, model_id: str | None) -> None:
-        self.file, self.model_id, self.failed = file, model_id, False
+        self.file, self.model_id = file, model_id
+        self.failed = False  # whether an answer could not be written; the file is no longer used then
         self._base: sqlite3.Connection | None = None
 
     def __enter__(self) -> "AnswerStore":

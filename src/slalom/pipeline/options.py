@@ -19,14 +19,7 @@ _LEAST_CHECK = 20  # held-out queries with which a gain can be told from noise
 @final
 @dataclass(frozen=True)
 class Options:
-    """How to explain a text, checked: the options of a call of the `Explainer`, with a seed that is drawn.
-
-    Args:
-        errors: "raise" stops at a text that fails; "keep" yields a Failure for it and continues.
-
-    Raises:
-        InputError: If an option is out of range.
-    """
+    """How to explain a text, checked: the options of a call of the `Explainer`, with a seed that is drawn."""
 
     method: Method
     unit: str | UnitFunction | None
@@ -35,7 +28,7 @@ class Options:
     target: Target
     seed: int
     long: str
-    errors: str = "raise"
+    errors: str = "raise"  # at a text that fails; "keep" yields a Failure for it and continues
     pairs: bool = True
     tolerance: float | None = None
     max_queries: int | None = None

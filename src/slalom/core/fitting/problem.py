@@ -31,23 +31,16 @@ _MOST = float(np.finfo(np.float64).max)  # of floats
 class Problem:
     """The checked data of one fit; `Problem.of` makes one from raw arrays.
 
-    Args:
-        table: Counts (m, n), an array of floats or a sparse array (CSR) of positive numbers.
-        scores: Scores (m,) or (m, n_classes), these centred over the classes.
-        weights: Weights (m,) of the rows, with mean one.
-        largest: The largest absolute score of a row with a positive weight before centring, which determines the rounding
-            error of the scores; 0 where they were not centred.
-
     Example:
         >>> problem = Problem.of([[1, 0], [0, 1], [1, 1]], [1.0, 3.0, 2.0], None)
         >>> problem.counts.shape, float(problem.level), round(problem.spread, 3)
         ((3, 2), 2.0, 0.667)
     """
 
-    table: Floats | csr_array
-    scores: Floats
-    weights: Floats
-    largest: float = 0.0
+    table: Floats | csr_array  # counts (m, n); those of a sparse array are positive
+    scores: Floats  # (m,) or (m, n_classes), these centred over the classes
+    weights: Floats  # (m,) of the rows, with mean one
+    largest: float = 0.0  # absolute score before centring, which tells the rounding of the scores; 0: they were not centred
 
     @classmethod
     def of(cls, counts: Counts, scores: ArrayLike, weights: ArrayLike | None) -> "Problem":

@@ -72,23 +72,14 @@ def begins_with(text: str, name: str) -> bool:
 
 
 class Row(NamedTuple):
-    """What is known of one query.
+    """What is known of one query."""
 
-    Attributes:
-        low, high: Bounds of the probability of each label (C,).
-        counts: Number of samples of each label (C,); zeros without samples.
-        share: Probability that falls on labels at all.
-        outcome: What became of the query.
-        censored: Whether a label is known by its bounds only. Spellings that are not listed censor none that is listed, as
-            long as they cannot double its probability.
-    """
-
-    low: Floats
+    low: Floats  # bounds of the probability of each label (C,)
     high: Floats
-    counts: Floats
-    share: float
+    counts: Floats  # samples of each label (C,); zeros without samples
+    share: float  # of the probability that falls on labels at all
     outcome: Outcome = Outcome.ANSWERED
-    censored: bool = False
+    censored: bool = False  # whether a label is known by its bounds only; unlisted spellings count where they may double it
 
     @property
     def log_p(self) -> Floats:
@@ -103,13 +94,7 @@ class Row(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Outputs of m queries: parts (m, C) of all labels, and numbers (m,) of each query.
-
-    Attributes:
-        how: Log-probabilities per token that were asked for; less the number of samples, where it was sampled.
-        noise: Variance of the log odds between equal requests.
-        model: A number for the model, as the server names it.
-    """
+    """Outputs of m queries: parts (m, C) of all labels, and numbers (m,) of each query."""
 
     log_p: Floats
     low: Floats
@@ -118,9 +103,9 @@ class Rows(NamedTuple):
     share: Floats
     outcome: Floats
     censored: Floats
-    how: Floats
-    noise: Floats
-    model: Floats
+    how: Floats  # log-probabilities per token that were asked for; less the number of samples, where it was sampled
+    noise: Floats  # variance of the log odds between equal requests
+    model: Floats  # a number for the model, as the server names it
 
     @staticmethod
     def width(n_labels: int) -> int:

@@ -8,12 +8,10 @@ this one, by its hash.
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
 from slalom.errors import InputError
 from slalom.render.page.compared import comparison_page
 from slalom.render.page.content import content, entry, opening
-from slalom.render.page.parts import embedded, policy, script, style, template
+from slalom.render.page.parts import embedded, rendered, script, style
 from slalom.result import Explanation, Explanations
 from slalom.text import printable
 
@@ -45,12 +43,11 @@ def page(explanations: Sequence[Explanation], title: str | None = None) -> str:
     failures = explanations.failures if isinstance(explanations, Explanations) else ()
     if title is None:
         title = opening(explanations[0].text) if len(explanations) == 1 else f"Explanations of {len(explanations)} texts"
-    look, code = style(), script(*_SCRIPTS)
-    return template("page.html").render(
-        title=printable(title),
-        policy=Markup(policy(look, code)),
-        style=Markup(look),
-        script=Markup(code),
+    return rendered(
+        "page.html",
+        title,
+        style(),
+        script(*_SCRIPTS),
         index=embedded([entry(explanation) for explanation in explanations]),
         texts=[embedded(content(explanation)) for explanation in explanations],
         failures=[(f.number + 1, printable(opening(f.text)), printable(f.error)) for f in failures],

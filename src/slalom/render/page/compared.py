@@ -6,12 +6,10 @@ import json
 import math
 from typing import Any
 
-from markupsafe import Markup
-
 from slalom.errors import InputError, MissingExtra, count
 from slalom.evaluate import MEASURES, Compared, Summary
 from slalom.render.charts import measure_label, row_name
-from slalom.render.page.parts import asset, policy, style, template
+from slalom.render.page.parts import asset, rendered, style
 from slalom.text import printable
 
 _WAYS = {True: ("↑", "more is better"), False: ("↓", "less is better"), None: ("", "neither more nor less is better")}
@@ -30,10 +28,11 @@ def comparison_page(compared: Compared, title: str | None = None) -> str:
         title = f"{count(methods, 'method')} on {count(texts, 'text')}" + (f", {model}" if model else "")
     paired = [name for name in _PAIRED if name in compared.measures]
     look = "\n".join((style(follow_system=True), asset("compared.css")))
-    return template("compared.html").render(
-        title=printable(title),
-        policy=Markup(policy(look) + "; img-src data:"),
-        style=Markup(look),
+    return rendered(
+        "compared.html",
+        title,
+        look,
+        allowed="; img-src data:",
         facts=_facts(compared, texts),
         columns=[
             {"name": name, "arrow": _WAYS[more][0], "way": _WAYS[more][1], "says": says}

@@ -4,7 +4,6 @@ The surrogate keeps all its digits, so that the page predicts what `Explanation.
 reading and have six digits.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from slalom.core.checks import Floats, plain
 from slalom.errors import count, plural
 from slalom.render.charts import View
+from slalom.render.page.parts import rounded
 from slalom.result import NORMAL_95, Explanation, Quality, Score, listed
 from slalom.result.codec import FIELDS
 from slalom.result.scale import leading_score, opposite
@@ -143,10 +143,4 @@ def _half_width(errors: Any) -> Any:
 
 def _digits(numbers: Any) -> Any:
     """Return a number, or numbers as (nested) lists, to six digits; None for those without end."""
-
-    def rounded(part: Any) -> Any:
-        if isinstance(part, list):
-            return [rounded(row) for row in part]
-        return float(f"{part:.6g}") if math.isfinite(part) else None
-
     return rounded(np.asarray(numbers, dtype=np.float64).tolist())

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from markupsafe import Markup
-
 from slalom.corpus import CorpusComparison, CorpusSummary
 from slalom.errors import plural
-from slalom.render.page.parts import asset, embedded, policy, script, style, template
+from slalom.render.page.parts import asset, embedded, rendered, rounded, script, style
 from slalom.text import printable
 
 _SCRIPTS = ("format.js", "effects.js", "corpus.js")
@@ -40,7 +38,7 @@ def summary_content(summary: CorpusSummary) -> dict[str, Any]:
             "Score: log odds that the model relies on it for, beyond what true labels and slices support. Look at the examples"
             " before you judge."
         )
-    return dict(_rounded({**summary.to_dict(), "shortcuts": shortcuts, "shortcuts_help": means}))
+    return dict(rounded({**summary.to_dict(), "shortcuts": shortcuts, "shortcuts_help": means}))
 
 
 def corpus_comparison_page(comparison: CorpusComparison, title: str | None = None) -> str:
@@ -54,32 +52,10 @@ def corpus_comparison_page(comparison: CorpusComparison, title: str | None = Non
     ways = "; ".join(f"{way['texts']:,} from {way['before']} to {way['after']}" for way in about["flips"])
     shown = len(comparison.flips)
     flips = f"{ways or 'None'}. Listed: the {shown} with the largest change of the score, and the words that moved it."
-    data = comparison.to_dict()
-    return _page(
-        title or f"{second} against {first}", facts, data, heading="Changed most", shortcuts=None, flips=printable(flips)
-    )
+    data, name = rounded(comparison.to_dict()), title or f"{second} against {first}"
+    return _page(name, facts, data, heading="Changed most", shortcuts=None, flips=printable(flips))
 
 
 def _page(title: str, facts: list[tuple[str, Any]], data: dict[str, Any], **parts: Any) -> str:
-    look, code = "\n".join((style(), asset("effects.css"), asset("corpus.css"))), script(*_SCRIPTS)
-    return template("corpus.html").render(
-        title=printable(title),
-        policy=Markup(policy(look, code)),
-        style=Markup(look),
-        script=Markup(code),
-        facts=[(name, printable(str(value))) for name, value in facts],
-        data=embedded(_rounded(data)),
-        **parts,
-    )
-
-
-def _rounded(data: Any) -> Any:
-    match data:
-        case float():
-            return float(f"{data:.6g}")
-        case dict():
-            return {name: _rounded(value) for name, value in data.items()}
-        case list() | tuple():
-            return [_rounded(value) for value in data]
-        case _:
-            return data
+    look, shown = "\n".join((style(), asset("effects.css"), asset("corpus.css"))), [(k, printable(str(v))) for k, v in facts]
+    return rendered("corpus.html", title, look, script(*_SCRIPTS), facts=shown, data=embedded(data), **parts)

@@ -1,9 +1,10 @@
 """The words of a lexicon, or what differs between two, as one self-contained HTML page: a picture and a table with search."""
 
-from markupsafe import Markup
+from typing import Any
 
+from slalom.core.checks import Floats
 from slalom.lexicon.words import Words
-from slalom.render.page.parts import asset, embedded, policy, script, style, template
+from slalom.render.page.parts import asset, embedded, rendered, rounded, script, style
 from slalom.result import NORMAL_95
 from slalom.text import printable
 
@@ -24,35 +25,28 @@ _LABELS = {  # what columns are called, and what they mean
 
 def lexicon_page(words: Words) -> str:
     """Return words as one self-contained HTML page."""
-    look, code = "\n".join((style(), asset("lexicon.css"))), script(*_SCRIPTS)
     shown = [name for name in words.columns if name in _LABELS]
+    within = {name: NORMAL_95 * words.columns[f"{name}_se"] for name in shown if f"{name}_se" in words.columns}
     columns = [
         {
             "name": name,
             "label": _LABELS[name][0],
             "means": _LABELS[name][1],
-            "numbers": _rounded(words.columns[name]),
-            "sure": _rounded(words.sure[name]) if name in words.sure else None,
-            "within": _rounded(NORMAL_95 * words.columns[f"{name}_se"]) if f"{name}_se" in words.columns else None,
+            "numbers": _digits(words.columns[name]),
+            "sure": _digits(words.sure.get(name)),
+            "within": _digits(within.get(name)),
         }
         for name in shown
     ]
-    across, up = (shown.index(name) for name in words.picture)
     data = {
         "target": words.target,
         "words": [printable(word) for word in words.words],
         "columns": columns,
-        "picture": [across, up],
+        "picture": [shown.index(name) for name in words.picture],
     }
-    return template("lexicon.html").render(
-        title=printable(words.title),
-        target=printable(words.target),
-        policy=Markup(policy(look, code)),
-        style=Markup(look),
-        script=Markup(code),
-        data=embedded(data),
-    )
+    look, target = "\n".join((style(), asset("lexicon.css"))), printable(words.target)
+    return rendered("lexicon.html", words.title, look, script(*_SCRIPTS), target=target, data=embedded(data))
 
 
-def _rounded(numbers: object) -> list[float]:
-    return [float(f"{number:.5g}") for number in numbers.tolist()]  # type: ignore[attr-defined]
+def _digits(numbers: Floats | None) -> Any:
+    return None if numbers is None else rounded(numbers.astype(float).tolist(), 5)

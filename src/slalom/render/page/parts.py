@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import math
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -11,12 +12,15 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from slalom.render.palette import DARK, LIGHT
+from slalom.text import printable
 
 
-def policy(style: str, script: str | None = None) -> str:
-    """Return a content security policy that allows one style and at most one script, known by their hashes."""
-    code = f"'{_hash(script)}'" if script is not None else "'none'"
-    return f"default-src 'none'; style-src '{_hash(style)}'; script-src {code}; base-uri 'none'; form-action 'none'"
+def rendered(name: str, title: str, look: str, code: str | None = None, allowed: str = "", **parts: Any) -> str:
+    """Return a page of a template, with a policy that allows its style and at most one script, known by their hashes."""
+    script = "'none'" if code is None else f"'{_hash(code)}'"
+    policy = f"default-src 'none'; style-src '{_hash(look)}'; script-src {script}; base-uri 'none'; form-action 'none'{allowed}"
+    known = {"title": printable(title), "policy": Markup(policy), "style": Markup(look), "script": Markup(code or "")}
+    return template(name).render(**known, **parts)
 
 
 @cache
@@ -49,6 +53,19 @@ def embedded(data: Any) -> Markup:
     """Return data as JSON in ASCII that no HTML parser can take for markup; JSON.parse gives it back."""
     plain = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def rounded(data: Any, digits: int = 6) -> Any:
+    """Return plain data with all its numbers to some digits; None for those without end."""
+    match data:
+        case float():
+            return float(f"{data:.{digits}g}") if math.isfinite(data) else None
+        case dict():
+            return {name: rounded(value, digits) for name, value in data.items()}
+        case list() | tuple():
+            return [rounded(value, digits) for value in data]
+        case _:
+            return data
 
 
 def _hash(code: str) -> str:
