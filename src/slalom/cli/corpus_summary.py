@@ -7,11 +7,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from slalom.cli.options import EXPLANATION, INPUT, OUTPUT, Csv, Folder, Html, Json, Positive, Slice, fields_of
-from slalom.cli.printing import check_outputs, complain, console, print_line, say_written, short_name, written
+from slalom.cli.printing import check_outputs, complain, console, print_line, print_rows, say_written, short_name, written
 from slalom.errors import plural
 from slalom.files import csv_text, write_text
 
@@ -134,17 +132,11 @@ def _show_summary(summary: Any, screen: Console, output: Output) -> None:
     if not summary.shortcuts:
         print_line(screen, "shortcuts: none found")
     else:
-        rows = [
-            [
-                item.word.effect.mean,
-                item.word.name,
-                f"{item.score:.2f}",
-                _signed(item.word.effect.mean),
-                "; ".join(item.reasons),
-            ]
-            for item in summary.shortcuts[: min(output.top, _SHOWN)]
-        ]
-        _table(screen, ["shortcut?", "score", "effect", "why"], rows, wrapped=True)
+        rows = []
+        for item in summary.shortcuts[: min(output.top, _SHOWN)]:
+            mean = item.word.effect.mean
+            rows.append([mean, item.word.name, f"{item.score:.2f}", _signed(mean), "; ".join(item.reasons)])
+        print_rows(screen, ["shortcut?", "score", "effect", "why"], rows, wrapped=True)
         note = "score: log odds that the model relies on it for, beyond what labels and slices support"
         if about["gold"] is None and about["slice"] is None:
             note = "neither --gold nor --slice was given: these are only the strong and rare"
@@ -171,7 +163,7 @@ def _show_words(screen: Console, kind: str, words: Sequence[Any], about: Any) ->
             gap = word.contrast()
             row.append("" if gap is None else _signed(gap.difference) + ("*" if gap.low * gap.high > 0 else " "))
     screen.print()
-    _table(screen, heads, rows)
+    print_rows(screen, heads, rows)
     print_line(screen, notes, "dim")
     if "slice" in about["groups"]:
         parts, rows = about["groups"]["slice"][:_PARTS], []
@@ -179,7 +171,7 @@ def _show_words(screen: Console, kind: str, words: Sequence[Any], about: Any) ->
             cells = [word.groups["slice"][part] for part in parts]
             rows.append([None, word.name, *(f"{_signed(cell.mean)} ({cell.texts:,})" if cell.texts else "" for cell in cells)])
         screen.print()
-        _table(screen, [f"by {about['slice']}", *(short_name(part, 14) for part in parts)], rows)
+        print_rows(screen, [f"by {about['slice']}", *(short_name(part, 14) for part in parts)], rows)
 
 
 def _show_comparison(comparison: Any, screen: Console, output: Output) -> None:
@@ -196,7 +188,7 @@ def _show_comparison(comparison: Any, screen: Console, output: Output) -> None:
                 means = [_signed(effect.mean) for effect in (one.before, one.after, one.change)]
                 rows.append([one.change.mean, one.name, f"{one.change.texts:,}", *means, _interval(one.change)])
             screen.print()
-            _table(screen, [kind, "texts", "before", "after", "change", "95% interval"], rows)
+            print_rows(screen, [kind, "texts", "before", "after", "change", "95% interval"], rows)
     screen.print()
     share = about["flipped"] / about["shared"]
     ways = "; ".join(f"{way['texts']:,} from {way['before']} to {way['after']}" for way in about["flips"])
@@ -207,18 +199,6 @@ def _show_comparison(comparison: Any, screen: Console, output: Output) -> None:
         why = ", ".join(f"{short_name(word.word)} {_signed(word.before)} -> {_signed(word.after)}" for word in flip.words[:3])
         print_line(screen, f"    {why or 'no word has changed in that direction'}", "dim")
     say_written(output)
-
-
-def _table(screen: Console, heads: Sequence[str], rows: Sequence[Sequence[Any]], wrapped: bool = False) -> None:
-    """Print rows: a number whose sign has a colour, a name in that colour, and cells."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for i, head in enumerate(heads):
-        last = wrapped and i == len(heads) - 1
-        table.add_column(Text(head), justify="left" if i == 0 or last else "right", no_wrap=not last)
-    for sign, name, *cells in rows:
-        colour = "" if not sign else "blue" if sign > 0 else "dark_orange3"
-        table.add_row(Text(short_name(name), colour), *map(Text, cells))
-    screen.print(table)
 
 
 def _signed(number: float | None) -> str:

@@ -1,19 +1,16 @@
 """`slalom lexicon`: what a model says of each word, learnt once from many texts."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter, validators
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from slalom.cli.inputs import STANDARD_INPUT, texts_of_file
 from slalom.cli.language_models import LanguageModel
 from slalom.cli.options import BUDGET, EXPLANATION, INPUT, OUTPUT, Column, Cost, Csv, Html, Json, Long, Positive, Seed, Unit
-from slalom.cli.printing import check_outputs, complain, console, print_estimate, print_line, say_written, short_name, written
+from slalom.cli.printing import check_outputs, complain, console, print_estimate, print_line, print_rows, say_written, written
 from slalom.cli.user_code import AnyClassifier
 from slalom.errors import count
 
@@ -79,9 +76,8 @@ def build(
     check_outputs(None if str(texts.data) == STANDARD_INPUT else texts.data, out)
     listed = texts_of_file(texts.data, texts.column)[: texts.limit]
     asked, about_model = model.load(language_model)
-    explainer = Explainer(
-        asked, unit=unit, seed=seed, long=long, cache=cost.cache, prices=cost.prices, max_cost=cost.max_cost, **about_model
-    )
+    about_model |= {"cache": cost.cache, "prices": cost.prices, "max_cost": cost.max_cost}
+    explainer = Explainer(asked, unit=unit, seed=seed, long=long, **about_model)
     if cost.dry_run:
         print_estimate(Lexicon.estimate(explainer, listed, queries=queries), as_json)
         return 0
@@ -117,22 +113,13 @@ def show(file: File, /, *, output: Output = Output()) -> None:
         return
     screen = console()
     print_line(screen, f"{words.title}; scores are of “{words.target}”", "bold")
-    print_line(
-        screen,
-        f"learnt from {count(found.about['texts'], 'text')}; {len(strongest):,} words are in at least {output.min_texts}",
-        "dim",
-    )
+    learnt = f"learnt from {count(found.about['texts'], 'text')}"
+    print_line(screen, f"{learnt}; {len(strongest):,} words are in at least {output.min_texts}", "dim")
     screen.print()
-    _table(screen, "strongest", strongest, output.top, "in_texts", ("texts", "alone", "in_texts", "importance"))
+    _table(screen, "strongest", strongest, output.top, "in_texts", "texts alone in_texts importance")
     screen.print()
-    _table(
-        screen,
-        "context",
-        words.by("context", output.min_texts),
-        output.top,
-        "context",
-        ("texts", "alone", "in_texts", "context"),
-    )
+    in_context = words.by("context", output.min_texts)
+    _table(screen, "context", in_context, output.top, "context", "texts alone in_texts context")
     print_line(
         screen,
         "alone: the model's answer to the word alone, less that to the empty text; in texts: what its effects in texts say that"
@@ -155,25 +142,21 @@ def compare(before: File, after: File, /, *, output: Output = Output()) -> None:
         return
     screen = console()
     print_line(screen, f"{changes.title}; scores are of “{changes.target}”", "bold")
-    names = ("texts", "alone_before", "alone_after", "in_texts_before", "in_texts_after", "change")
+    names = "texts alone_before alone_after in_texts_before in_texts_after change"
     _table(screen, "word", changes, output.top, "change", names)
     print_line(screen, "change: in texts, with its 95% interval. Order: how far it is from zero.", "dim")
     say_written(output)
 
 
-def _table(screen: Console, head: str, words: Any, top: int, coloured: str, names: Sequence[str]) -> None:
+def _table(screen: Console, head: str, words: Any, top: int, coloured: str, names: str) -> None:
     from slalom.result import NORMAL_95  # noqa: PLC0415
 
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for i, name in enumerate((head, *names)):
-        table.add_column(Text(name.replace("_", " ")), justify="right" if i else "left", no_wrap=True)
-    columns = words.columns
-    for i in range(min(top, len(words))):
-        cells = [short_name(words.words[i]) or "␣"]
-        for name in names:
+    columns, rows = words.columns, []
+    for i, word in enumerate(words.words[:top]):
+        row = [columns[coloured][i], word]
+        for name in names.split():
             number, error = float(columns[name][i]), columns.get(f"{name}_se")
             within = "" if error is None else f" ± {NORMAL_95 * float(error[i]):.2f}"
-            cells.append(f"{int(number):,}" if name == "texts" else f"{number:+.2f}{within}")
-        colour = "blue" if columns[coloured][i] > 0 else "dark_orange3"
-        table.add_row(Text(cells[0], colour), *map(Text, cells[1:]))
-    screen.print(table)
+            row.append(f"{int(number):,}" if name == "texts" else f"{number:+.2f}{within}")
+        rows.append(row)
+    print_rows(screen, [name.replace("_", " ") for name in (head, *names.split())], rows)

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,12 +74,26 @@ def say_written(output: Any) -> None:
             complain(f"written: {path}")
 
 
+def print_rows(screen: "Console", heads: Sequence[str], rows: Sequence[Sequence[Any]], wrapped: bool = False) -> None:
+    """Print a table: in each row a number whose sign has a colour, a name in that colour, and cells."""
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for i, head in enumerate(heads):
+        last = wrapped and i == len(heads) - 1
+        table.add_column(Text(head), justify="left" if i == 0 or last else "right", no_wrap=not last)
+    for sign, name, *cells in rows:
+        colour = "" if not sign else "blue" if sign > 0 else "dark_orange3"
+        table.add_row(Text(short_name(name) if name.strip() else "␣", colour), *map(Text, cells))
+    screen.print(table)
+
+
 def short_name(name: str, most: int = 24) -> str:
     """Return a name on one line, short enough for a table."""
-    from slalom.render.terminal import harmless  # noqa: PLC0415
+    from slalom.render.terminal import short  # noqa: PLC0415
 
-    name = harmless(" ".join(name.split()))
-    return name if len(name) <= most else name[: most - 1] + "…"
+    return short(name, most)
 
 
 def check_outputs(source: Path | None, *outputs: Path | None) -> None:

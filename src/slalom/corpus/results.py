@@ -139,17 +139,13 @@ class CorpusSummary(Document):
     shortcuts: tuple[Shortcut, ...]
     about: Mapping[str, Any]
 
-    def of_kind(self, kind: str) -> list[WordEffect]:
-        """Return the words, phrases or pieces that the summary lists, strongest first.
-
-        Args:
-            kind: "word", "phrase" or "piece".
-        """
+    def of_kind(self, kind: Kind) -> list[WordEffect]:
+        """Return the words, phrases or pieces that the summary lists, strongest first."""
         return [word for word in self.words if word.kind == kind]
 
     def __getitem__(self, name: str) -> WordEffect:
         """Return a word, phrase or piece by its name."""
-        return _by_name([*self.words, *(shortcut.word for shortcut in self.shortcuts)])[name]
+        return _first([*self.words, *(shortcut.word for shortcut in self.shortcuts)], name)
 
     def __repr__(self) -> str:
         explained = count(self.about["explained"], "text")
@@ -238,17 +234,13 @@ class CorpusComparison(Document):
     flips: tuple[Flip, ...]
     about: Mapping[str, Any]
 
-    def of_kind(self, kind: str) -> list[Change]:
-        """Return the changes of words, phrases or pieces.
-
-        Args:
-            kind: "word", "phrase" or "piece".
-        """
+    def of_kind(self, kind: Kind) -> list[Change]:
+        """Return the changes of words, phrases or pieces."""
         return [change for change in self.changes if change.kind == kind]
 
     def __getitem__(self, name: str) -> Change:
         """Return a word, phrase or piece by its name."""
-        return _by_name(self.changes)[name]
+        return _first(self.changes, name)
 
     def __repr__(self) -> str:
         (first, second), shared = self.about["models"], count(self.about["shared"], "text")
@@ -300,9 +292,9 @@ def difference(a: Effect, b: Effect) -> Difference | None:
     return Difference(gap, gap - half, gap + half)
 
 
-def _by_name(words: Sequence[Named]) -> dict[str, Named]:
-    """Return words by their names; of two the first."""
-    return {word.name: word for word in reversed(words)}
+def _first(words: Sequence[Named], name: str) -> Named:
+    """Return the first word of a name."""
+    return {word.name: word for word in reversed(words)}[name]
 
 
 def _plain(value: Any) -> Any:

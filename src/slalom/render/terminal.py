@@ -84,7 +84,7 @@ def _together(e: Explanation) -> str:
     for units, effect, _ in e.pairs:
         alone = float(e.scores("removal")[list(units)].sum())
         both = alone - float(effect if column is None else effect[column])  # type: ignore[index,arg-type]
-        parts.append(f"{' + '.join(_short(e.units[i], 20) for i in units)} {both:+.2f} (one by one {alone:+.2f})")
+        parts.append(f"{' + '.join(short(e.units[i], 20) for i in units)} {both:+.2f} (one by one {alone:+.2f})")
     return f"removed together (asked): {', '.join(parts)}"
 
 
@@ -132,7 +132,7 @@ def _table(e: Explanation, top: int, width: int) -> _Listed:
     by = leading_score(e)
     chosen = np.argsort(-np.abs(e.scores(by)), kind="stable")[:top]
     unit = "token" if e.unit == "type" else e.unit
-    names = [_short(e.units[i], max(width // 3, 12)) + occurrence(e.units, i) for i in chosen]
+    names = [short(e.units[i], max(width // 3, 12)) + occurrence(e.units, i) for i in chosen]
 
     def columns(intervals: bool) -> list[tuple[str, list[Text]]]:
         cells = [(_title(e), _effects(e, "removal", chosen, intervals))]
@@ -249,7 +249,8 @@ def _signed(number: float, beside: float) -> str:
     return f"{number:+.{2 - int(np.floor(np.log10(beside)))}f}"
 
 
-def _short(name: str, most: int) -> str:
+def short(name: str, most: int) -> str:
+    """Return a name on one line, of so many characters at most, that cannot steer a terminal."""
     flat = harmless(" ".join(name.split()) or name)
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
