@@ -125,9 +125,7 @@ def show(compared: Any, screen: Console) -> None:
     about, several = compared.about, compared.about["texts"] > 1
     what = f"mean{' ± 95% interval' if errors else ''}" if several else "one value each"
     screen.print(
-        f"{count(about['texts'], 'text')}, {about['model']}, seed {about['seed']}; {what}",
-        markup=False,
-        soft_wrap=wide,
+        f"{count(about['texts'], 'text')}, {about['model']}, seed {about['seed']}; {what}", markup=False, soft_wrap=wide
     )
     for name in compared.measures:
         more, summary = MEASURES[name]

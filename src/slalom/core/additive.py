@@ -14,17 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slalom.core.base import Surrogate
-from slalom.core.checks import (
-    Counts,
-    Floats,
-    centred,
-    checked_groups,
-    count_matrix,
-    count_vector,
-    plain,
-    read_only,
-    real_array,
-)
+from slalom.core.checks import Counts, Floats, centred, checked_groups, count_matrix, count_vector, plain, read_only, real_array
 from slalom.core.measures import Measure
 from slalom.errors import InputError
 

@@ -145,14 +145,7 @@ class Surrogate(ABC):
         return self.predict(counts)
 
     def probabilities(self, counts: Counts) -> Floats:
-        """Predict class probabilities.
-
-        Args:
-            counts: As in `predict`.
-
-        Returns:
-            Probabilities (m, n_classes); two columns where F is a single log odds.
-        """
+        """Predict class probabilities (m, n_classes) for counts (m, n_units); two columns where F is a single log odds."""
         scores = self.predict(counts)
         if scores.ndim == 2:
             return np.asarray(softmax(scores, axis=1))
@@ -160,11 +153,7 @@ class Surrogate(ABC):
 
     @abstractmethod
     def weights(self, counts: Counts) -> Floats:
-        """Return the share of attention of each unit (m, n_units) for counts (m, n_units); zeros where a kind has none.
-
-        Args:
-            counts: As in `predict`.
-        """
+        """Return the share of attention of each unit (m, n_units) for counts (m, n_units); zeros where a kind has none."""
 
     @abstractmethod
     def linear(self) -> Floats:
@@ -248,21 +237,12 @@ class Surrogate(ABC):
 
     @abstractmethod
     def repeated(self, units: NDArray[np.int64]) -> Self:
-        """Return the surrogate of m units with the parameters of the given units: occurrences share those of their type.
-
-        Args:
-            units: Indices of units (m,).
-        """
+        """Return the surrogate of m units with the parameters of these (m,): occurrences share those of their type."""
 
     @classmethod
     @abstractmethod
     def constant(cls, n_units: int, level: float | Floats) -> Self:
-        """Return the surrogate with one score for every input.
-
-        Args:
-            n_units: Number of units.
-            level: The score, a number or one per class (n_classes,).
-        """
+        """Return the surrogate with one score for every input: a number, or one per class (n_classes,)."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -271,8 +251,4 @@ class Surrogate(ABC):
     @classmethod
     @abstractmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
-        """Return the surrogate of a dictionary made by `to_dict` of this kind; further keys are ignored.
-
-        Args:
-            saved: The dictionary.
-        """
+        """Return the surrogate of a dictionary made by `to_dict` of this kind; further keys are ignored."""

@@ -153,11 +153,7 @@ def _sides(query: Query, values: Floats, theta: int, partner: NDArray[np.intp]) 
 
 
 def _relative_to_theta(
-    relative: Floats,
-    low: NDArray[np.bool_],
-    status: NDArray[np.str_],
-    far: int,
-    linked: NDArray[np.bool_],
+    relative: Floats, low: NDArray[np.bool_], status: NDArray[np.str_], far: int, linked: NDArray[np.bool_]
 ) -> Floats:
     """Return importances relative to theta, from those relative to the reference of each unit.
 

@@ -124,11 +124,7 @@ class Slalom(Surrogate):
         return scores
 
     def formula(self, counts: Floats) -> Floats:
-        """Return the score without the parts, (m,) or (m, n_classes).
-
-        Args:
-            counts: How often each unit is present, (m, n_units).
-        """
+        """Return the score without the parts, (m,) or (m, n_classes), for counts (m, n_units)."""
         z = self.bias + self._evidence(counts)
         return z if self.link is None else self.link(z)
 
@@ -137,9 +133,6 @@ class Slalom(Surrogate):
 
     def linear(self) -> Floats:
         """Return u exp(kappa s): the paper's linearised scores v exp(s); bias, link and parts play no role.
-
-        Raises:
-            InputError: They overflow.
 
         Example:
             >>> Slalom(values=[2.0, -1.0], importances=[0.0, 0.0]).linear().tolist()
@@ -178,12 +171,6 @@ class Slalom(Surrogate):
         """Return the model whose units are groups of these; F is unchanged wherever the units of a group go together.
 
             w_G = sum_i w_i,        u_G = sum_i u_i (w_i / w_G)^kappa
-
-        Args:
-            groups: The group 0, 1, ... of each unit (n_units,); no group is empty.
-
-        Raises:
-            InputError: `groups` is something else.
 
         Example:
             >>> merged = Slalom(values=[2.0, -1.0, 4.0], importances=[0.0, 0.0, 0.0]).merged([0, 0, 1])

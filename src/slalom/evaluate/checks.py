@@ -48,7 +48,6 @@ def magnitude(explanation: Explanation, score: str = "removal") -> Floats:
     """Return how strongly each unit matters, regardless of sign: |score|.
 
     Args:
-        explanation: The explanation.
         score: Name of a score, as `Explanation.scores` takes it. Importances are logarithms and returned unchanged.
 
     Returns:

@@ -41,16 +41,11 @@ class NaiveBayes:
 
     @classmethod
     def fit(
-        cls,
-        texts: Iterable[str],
-        labels: Iterable[int],
-        tokenize: Callable[[str], Iterable[Hashable]],
-        alpha: float = 40.0,
+        cls, texts: Iterable[str], labels: Iterable[int], tokenize: Callable[[str], Iterable[Hashable]], alpha: float = 40.0
     ) -> "NaiveBayes":
         """Count the tokens of labelled texts.
 
         Args:
-            texts: The texts.
             labels: One label per text, 0 or 1; both must occur.
             tokenize: Function from a text to its tokens, strings or ids; the units of explanations are looked up by them.
             alpha: Laplace smoothing.
@@ -92,7 +87,6 @@ def naive_bayes_correlation(
 
     Args:
         explanation: An explanation of a model with two classes, the second of which is class 1.
-        bayes: The log ratios.
         score: Name of a score, as `Explanation.scores` takes it. Scores without a sign (importances, attention) are compared
             with the absolute ratios, as in the paper.
         tokens: Keys (n,) of the units in `bayes`, for instance token ids. Default: the names of the units.

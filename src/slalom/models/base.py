@@ -10,7 +10,7 @@ head                        what the outputs mean (`slalom.models.head`)
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -163,9 +163,9 @@ class Model(ABC):
     def identity(self) -> str | None:
         """Return a string that changes whenever the outputs may change; None where that is unknown."""
 
-    @abstractmethod
     def session(self) -> AbstractContextManager[None]:
         """Return a context for queries: `submit` and `collect` are called inside it."""
+        return nullcontext()
 
     @property
     def max_in_flight(self) -> int:

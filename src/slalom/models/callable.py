@@ -11,8 +11,7 @@ is put between them. The whole text is passed on unchanged.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -133,10 +132,6 @@ class Function(Model):
 
     def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
         return self.head.decide(outputs) if self.decide is None else self.decide(texts)
-
-    @contextmanager
-    def session(self) -> Iterator[None]:
-        yield
 
     def batch_rows(self, length: int) -> int:
         return self.batch_size

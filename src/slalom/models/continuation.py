@@ -7,8 +7,7 @@ each of its sentences, any span of characters), and the answers of the language 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Literal, NamedTuple, final
 
@@ -151,10 +150,6 @@ class Continuation(Model):
 
     def identity(self) -> str | None:
         return self.language_model.identity()
-
-    @contextmanager
-    def session(self) -> Iterator[None]:
-        yield
 
     def batch_rows(self, length: int) -> int:
         return self._rows

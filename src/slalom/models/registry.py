@@ -60,14 +60,7 @@ def model_of(
     """Return the `Model` of a user object.
 
     Args:
-        model: Anything that an adapter matches; a `Model` is returned as it is.
-        tokenizer: The tokenizer of a torch module.
-        output: As in `ModelOptions`.
-        labels: As in `ModelOptions`.
-        precision: As in `ModelOptions`.
-        device: As in `ModelOptions`.
-        batch_size: As in `ModelOptions`.
-        trust_remote_code: As in `ModelOptions`.
+        model: Anything that an adapter matches; a `Model` is returned as it is. The options are those of `ModelOptions`.
 
     Raises:
         InputError: No adapter matches, or the one that does does not take an option or returns something else than a Model.

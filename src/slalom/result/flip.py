@@ -141,11 +141,7 @@ def propose(e: "Explanation", threshold: float | None = None) -> Flip | None:
 
 
 def confirm(
-    e: "Explanation",
-    ask: Callable[[Masks], list[Reply]],
-    empty: bool,
-    threshold: float | None = None,
-    max_queries: int = 50,
+    e: "Explanation", ask: Callable[[Masks], list[Reply]], empty: bool, threshold: float | None = None, max_queries: int = 50
 ) -> Flip | None:
     """Return a flip that the model confirms; None where none of the sets flips its decision."""
     search, rule = _Search(ask, len(e), whole_number("max_queries", max_queries, 1)), Rule(e, threshold)

@@ -96,13 +96,7 @@ SCORES = {
         Score("banzhaf", "Banzhaf", "what it adds to the score, averaged over all sets of others", "share", banzhaf, False),
         Score("gradient", "Gradient", "the derivative of the score by its presence", "effect", gradient),
         Score("linear", "Linear", "its value times exp(competition x importance)", "parameter", lambda e: e.surrogate.linear()),
-        Score(
-            "value",
-            "Value",
-            "what it says alone: the score of it alone minus that of the empty text",
-            "parameter",
-            value,
-        ),
+        Score("value", "Value", "what it says alone: the score of it alone minus that of the empty text", "parameter", value),
         Score(
             "importance",
             "Importance",

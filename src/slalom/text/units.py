@@ -100,7 +100,6 @@ def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Ind
     """Make the units of a text, in its order, from its T atoms.
 
     Args:
-        text: The text.
         kind: "token", "type", "word" or "sentence".
         names: Names of the atoms (T,).
         spans: Character spans of the atoms (T, 2).

@@ -266,31 +266,17 @@ class Fitter(ABC):
     surrogate: ClassVar[type[Surrogate]] = Slalom  # the kind that it fits
 
     def seeded(self, seed: int) -> "Fitter":
-        """Return the fitter with this seed; a fitter without randomness returns itself.
-
-        Args:
-            seed: Seed of random choices.
-        """
+        """Return the fitter with this seed; a fitter without randomness returns itself."""
         return self
 
     def seconds(self, n: int, rows: int) -> float:
-        """Return about how long a fit takes on one core; 0: too short to matter.
-
-        Args:
-            n: Number of units with parameters of their own.
-            rows: Number of queries.
-        """
+        """Return about how long a fit takes on one core, for n units with parameters of their own; 0: too short to matter."""
         return 0.0
 
     @abstractmethod
     def solve(self, problem: Problem) -> Fit:
         """Return the best model for checked data.
 
-        If this raises an ArithmeticError or returns a loss that is not finite, `slalom.core.fit` falls back on the mean score.
-
-        Args:
-            problem: Counts, scores and weights.
-
-        Raises:
-            ArithmeticError: The fit leaves the range of floats.
+        Where this raises an ArithmeticError, as the fit leaves the range of floats, or returns a loss that is not finite,
+        `slalom.core.fit` falls back on the mean score.
         """

@@ -61,12 +61,7 @@ class Plots:
         return scatter(self._view(target), whole_number("label", label, 0), ax, theme_of(theme))
 
     def bar(
-        self,
-        k: int = 10,
-        score: str = "removal",
-        target: _Target = None,
-        ax: Axes | None = None,
-        theme: _Theme = "light",
+        self, k: int = 10, score: str = "removal", target: _Target = None, ax: Axes | None = None, theme: _Theme = "light"
     ) -> Figure:
         """Draw the units with the strongest scores as bars, strongest on top, with 95% intervals where they are known.
 
@@ -93,11 +88,7 @@ class Plots:
         return pairs(self._view(target), whole_number("k", k, 1), ax, theme_of(theme))
 
     def removal_curve(
-        self,
-        explainer: Explainer | None = None,
-        target: _Target = None,
-        ax: Axes | None = None,
-        theme: _Theme = "light",
+        self, explainer: Explainer | None = None, target: _Target = None, ax: Axes | None = None, theme: _Theme = "light"
     ) -> Figure:
         """Draw the model's score beside the surrogate's while units are removed.
 

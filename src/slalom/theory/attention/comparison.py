@@ -18,7 +18,7 @@ from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.methods.black_box import lime_effects
 from slalom.models import Model, Target
-from slalom.theory.attention.forms import slopes
+from slalom.theory.attention.forms import shared, slopes
 from slalom.theory.attention.methods import FORMS, form
 from slalom.theory.attention.reference import Reference
 from slalom.theory.attention.relation import correlation
@@ -89,7 +89,6 @@ def compare(
 
     Args:
         model: As `slalom.theory.attention.load` returns it.
-        text: The text.
         samples: Numbers of samples of the `lime` package, one row each.
         target: A class, by index or label. Default: class 1 of two.
         output: "log_odds" or "logit", as for `trace`.
@@ -129,5 +128,4 @@ def lime_package(traced: ForwardTrace, samples: int, players: Players = "positio
     group, game = traced.groups(players), traced.game(players)
     if not game.n or samples < 2:
         raise InputError(f"lime needs at least one word and 2 samples; got {game.n} and {samples}")
-    effects = lime_effects(lambda keep: game(np.asarray(keep)), game.n, samples, seed).effects
-    return np.asarray(effects[group] / np.bincount(group)[group])
+    return shared(group, lime_effects(lambda keep: game(np.asarray(keep)), game.n, samples, seed).effects)

@@ -14,6 +14,7 @@ repetitions of a word are one player and share its number equally; `by_word` sum
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import softmax
 
 from slalom.core.checks import Floats
@@ -26,12 +27,7 @@ Reduce = Literal["mean", "l1", "l2", "input"]
 
 
 def attention_weights(trace: ForwardTrace, over: Literal["mean", "max"] = "mean") -> Floats:
-    """Return the attention (n,) of [CLS] to each word.
-
-    Args:
-        trace: The text.
-        over: "mean" or "max" over the heads.
-    """
+    """Return the attention (n,) of [CLS] to each word, its mean or its largest over the heads."""
     weights = trace.attention[:, trace.word_positions]
     return np.asarray(weights.mean(axis=0) if over == "mean" else weights.max(axis=0))
 
@@ -51,7 +47,6 @@ def gradient(trace: ForwardTrace, reduce: Reduce = "mean") -> Floats:
     """Return the gradient at each word, reduced to one number (n,).
 
     Args:
-        trace: The text.
         reduce: "mean" over the dimensions, "l1" or "l2" norm, or "input": times the input (word vector and position).
     """
     gradients = slopes(trace)[trace.word_positions]
@@ -64,12 +59,12 @@ def gradient(trace: ForwardTrace, reduce: Reduce = "mean") -> Floats:
 
 def lime_limit(trace: ForwardTrace, players: Players = "position") -> Floats:
     """Return the exact limit of LIME's coefficients (n,) for many samples."""
-    return _spread(trace, players, lime.limit(trace.game(players)).effects) if trace.words else np.zeros(0)
+    return shared(trace.groups(players), lime.limit(trace.game(players)).effects) if trace.words else np.zeros(0)
 
 
 def lime_bernoulli(trace: ForwardTrace, players: Players = "position") -> Floats:
     """Return nearly the limit of LIME's coefficients (n,), much faster for long texts."""
-    return _spread(trace, players, lime.bernoulli(trace.game(players)).effects) if trace.words else np.zeros(0)
+    return shared(trace.groups(players), lime.bernoulli(trace.game(players)).effects) if trace.words else np.zeros(0)
 
 
 def lime_printed(trace: ForwardTrace) -> Floats:
@@ -83,12 +78,12 @@ def lime_printed(trace: ForwardTrace) -> Floats:
 
 def shapley(trace: ForwardTrace, players: Players = "position") -> Floats:
     """Return exact Shapley values (n,), which sum to f(text) - f(all words replaced)."""
-    return _spread(trace, players, trace.game(players).semivalue(Beta(1.0, 1.0)))
+    return shared(trace.groups(players), trace.game(players).semivalue(Beta(1.0, 1.0)))
 
 
 def banzhaf(trace: ForwardTrace, players: Players = "position") -> Floats:
     """Return exact Banzhaf values (n,)."""
-    return _spread(trace, players, trace.game(players).semivalue(Point(0.5)))
+    return shared(trace.groups(players), trace.game(players).semivalue(Point(0.5)))
 
 
 def by_word(trace: ForwardTrace, numbers: Floats) -> dict[str, float]:
@@ -109,6 +104,6 @@ def by_word(trace: ForwardTrace, numbers: Floats) -> dict[str, float]:
     return sums
 
 
-def _spread(trace: ForwardTrace, players: Players, numbers: Floats) -> Floats:
-    group = trace.groups(players)
+def shared(group: NDArray[np.int64], numbers: Floats) -> Floats:
+    """Return numbers of players as those of words (n,): equal shares, by the player of each word (n,)."""
     return np.asarray(numbers[group] / np.bincount(group)[group]) if len(group) else np.zeros(0)

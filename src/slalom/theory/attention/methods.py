@@ -35,11 +35,13 @@ FORMS = (*_PLAIN, *_GAMES)
 
 def form(name: str, trace: ForwardTrace, players: Players = "position") -> Floats:
     """Return the scores (n,) of a closed form, one of `FORMS`; players matter for LIME and the exact values only."""
-    if name in _GAMES:
-        return _GAMES[name](trace, players)
-    if name not in _PLAIN:
+    _check(name)
+    return _GAMES[name](trace, players) if name in _GAMES else _PLAIN[name][0](trace)
+
+
+def _check(name: str) -> None:
+    if name not in FORMS:
         raise InputError(f"a closed form must be one of {', '.join(FORMS)}; got {name!r}")
-    return _PLAIN[name][0](trace)
 
 
 @final
@@ -54,9 +56,8 @@ class ClosedForm(WhiteBoxMethod):
     summary: str = "closed form of one layer of attention"
 
     def __post_init__(self) -> None:
-        if self.name not in FORMS:
-            raise InputError(f"a closed form must be one of {', '.join(FORMS)}; got {self.name!r}")
-        object.__setattr__(self, "signed", _PLAIN[self.name][1] if self.name in _PLAIN else True)
+        _check(self.name)
+        object.__setattr__(self, "signed", self.name in _GAMES or _PLAIN[self.name][1])
 
     def attribute(self, model: Model, reading: Reading, target: int, seed: int) -> Floats:
         return form(self.name, trace_reading(model, reading, target, self.output), self.players)
