@@ -17,7 +17,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom.core.checks import Floats, row_keys, whole_number
+from slalom.core.checks import Floats, is_number, row_keys, whole_number
 from slalom.errors import InputError
 from slalom.result import NORMAL_95, Explanation
 
@@ -41,7 +41,7 @@ class Goal:
 
     def __post_init__(self) -> None:
         tolerance = self.tolerance
-        if tolerance is not None and not (_is_number(tolerance) and 0 < tolerance < np.inf):
+        if tolerance is not None and not (is_number(tolerance) and 0 < tolerance < np.inf):
             message = f"tolerance must be a number above 0, in units of the score, such as 0.1; got {tolerance!r}"
             raise InputError(message, "tolerance")
         whole_number("max_queries", self.most, 2)
@@ -155,7 +155,3 @@ def _untestable(e: Explanation) -> str:
         return "too few queries are left to test it"
     negligible = all(q.r2 is None or q.r2 > 1.0 - _NEGLIGIBLE for q, _ in e.fidelity.known)
     return "the held-out error is negligible" if negligible else ""
-
-
-def _is_number(part: object) -> bool:
-    return isinstance(part, (int, float, np.integer, np.floating)) and not isinstance(part, bool)

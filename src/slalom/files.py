@@ -204,23 +204,17 @@ def _json_list(content: str, source: str) -> Iterator[Mapping[str, Any]]:
     yield from rows
 
 
-def texts_of(rows: Iterable[Mapping[str, Any]], column: str, source: str, option: str = "--column") -> list[str]:
-    """Return the texts in one column of rows.
-
-    Example:
-        >>> texts_of([{"text": "good"}, {"text": "bad"}], "text", "reviews.csv")
-        ['good', 'bad']
-    """
+def texts_of(rows: Iterable[Mapping[str, Any]], column: str, source: str) -> list[str]:
+    """Return the texts in one column of rows."""
     texts = []
     for number, row in enumerate(rows, start=1):
         if column not in row:
             names = [name for name in row if name]
             likely = [name for name in names if _is_words(row[name])]
             meant = closest(column, names) or (likely[0] if len(likely) == 1 else None)
-            advice = f"{option} {'NAME' if meant is None else shlex.quote(meant)}"
             raise InputError(
                 f'row {number} of {source} must have a field "{column}"; it has {", ".join(map(repr, names)) or "none"};'
-                f" name the one with the texts: {advice}"
+                f" name the one with the texts: --column {'NAME' if meant is None else shlex.quote(meant)}"
             )
         if not isinstance(row[column], str):
             raise InputError(f'row {number} of {source} must have a text in its field "{column}"; it has {row[column]!r:.40}')

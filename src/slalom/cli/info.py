@@ -3,7 +3,6 @@
 import json
 import math
 import platform
-from importlib import metadata
 from typing import Any
 
 from rich.table import Table
@@ -42,19 +41,13 @@ def info(*, as_json: Json = False) -> None:
 
 
 def _facts() -> dict[str, Any]:
-    versions: dict[str, str | None] = {"slalom": slalom.__version__, "python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = None
-    return {"versions": versions, "devices": _devices(), "model": _model(), "adapters": _adapters()}
-
-
-def _adapters() -> list[dict[str, str | None]]:
     from slalom.models import adapters  # noqa: PLC0415
+    from slalom.result import versions  # noqa: PLC0415
 
-    return [{"name": a.name, "summary": a.summary, "extra": a.extra} for a in adapters().values()]
+    ours = {"slalom": slalom.__version__, "python": platform.python_version()}
+    kinds = [{"name": a.name, "summary": a.summary, "extra": a.extra} for a in adapters().values()]
+    packages = {**ours, **dict.fromkeys(_PACKAGES), **versions(*_PACKAGES)}
+    return {"versions": packages, "devices": _devices(), "model": _model(), "adapters": kinds}
 
 
 def _devices() -> list[str]:

@@ -21,16 +21,9 @@ def methods(*, as_json: Json = False) -> None:
     """List the methods for `slalom explain --method` and `slalom compare --methods`."""
     from slalom.methods import list_methods  # noqa: PLC0415
 
+    facts = ("needs", "extra", "signed", "unit", "summary")
     rows: list[dict[str, Any]] = [
-        {
-            "method": name,
-            "needs": list(method.needs),
-            "extra": method.extra,
-            "signed": method.signed,
-            "unit": method.unit,
-            "summary": method.summary,
-        }
-        for name, method in list_methods().items()
+        {"method": name, **{fact: getattr(method, fact) for fact in facts}} for name, method in list_methods().items()
     ]
     if as_json:
         print(json.dumps(rows, indent=1))

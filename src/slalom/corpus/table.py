@@ -20,17 +20,8 @@ _METADATA = b"slalom"
 _STATISTICS = ("number", "id", "status", "label", "target", "score", "n_units")  # columns that readers select rows by
 _LEVEL = 5  # of zstd: 9 takes twice as long for 1% fewer bytes
 _GROUP = 2000  # texts
-_SAME = (
-    "target",
-    "competition",
-    "probabilities",
-    "units",
-    "sizes",
-    "queries",
-    "tokens",
-    "seconds",
-    "remarks",
-)  # names in an Explanation
+# Of an Explanation, by the same names.
+_SAME = ("target", "competition", "probabilities", "units", "sizes", "queries", "tokens", "seconds", "remarks")
 
 
 class SourceRow(NamedTuple):

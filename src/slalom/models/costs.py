@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from slalom.core.checks import is_number
 from slalom.errors import CostLimit, InputError, plural
 
 _MILLION = 1_000_000
@@ -211,4 +212,4 @@ def money(amount: float) -> str:
 
 
 def _is_price(part: Any) -> bool:
-    return isinstance(part, (int, float, np.integer, np.floating)) and not isinstance(part, bool) and bool(0 <= part < np.inf)
+    return is_number(part) and bool(0 <= part < np.inf)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.evaluate import MEASURES, Compared
+from slalom.evaluate.compared import Row
 from slalom.result import NORMAL_95, SCORES, Explanation
 from slalom.result.plain import occurrence
 from slalom.result.scale import opposite
@@ -16,8 +17,6 @@ from slalom.result.wording import score_name
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 _NEAR = 0.75  # of the range: zero is on an axis if it is no further away
-
-Row = tuple[str, int | str | None]  # a method and its budget, which may be "auto"
 
 
 class ScatterFrame(NamedTuple):

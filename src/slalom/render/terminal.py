@@ -13,7 +13,7 @@ from slalom.core.checks import Floats
 from slalom.render.palette import DARK, LIGHT, hexadecimal, is_ours, mix, strengths
 from slalom.result import NORMAL_95, SCORES, Explanation, Flip
 from slalom.result.flip import sentence
-from slalom.result.plain import duration, occurrence
+from slalom.result.plain import duration, occurrence, shortened
 from slalom.result.remarks import no_single_unit
 from slalom.result.scale import leading_score
 from slalom.result.wording import all_asked, competition_text, fidelity_text, prediction_text, queries_text, score_of
@@ -251,8 +251,7 @@ def _signed(number: float, beside: float) -> str:
 
 def short(name: str, most: int) -> str:
     """Return a name on one line, of so many characters at most, that cannot steer a terminal."""
-    flat = harmless(" ".join(name.split()) or name)
-    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+    return shortened(harmless(" ".join(name.split()) or name), most)
 
 
 def harmless(text: str) -> str:

@@ -22,7 +22,7 @@ from scipy.special import expit, softmax
 
 from slalom.core.checks import Floats, real_array, whole_number
 from slalom.errors import InputError, count, plural
-from slalom.result.plain import number, occurrence
+from slalom.result.plain import number, occurrence, shortened
 from slalom.result.scale import exclusive, lead, opposite
 from slalom.result.scale import threshold as usual_threshold
 from slalom.result.wording import asked, one_unit, prediction_text, score_of
@@ -300,7 +300,7 @@ def sentence(e: "Explanation", flip: Flip | None) -> str:
     if flip is None:
         return f"no set of {unit}s that was tried changes the decision"
     times = Counter(" ".join(e.units[i].split()) or e.units[i] for i in flip.units).most_common()
-    names = [f'"{_shortened(name)}"' + (f" ({n} times)" if n > 1 else "") for name, n in times[:_NAMED]]
+    names = [f'"{shortened(name, _LONGEST)}"' + (f" ({n} times)" if n > 1 else "") for name, n in times[:_NAMED]]
     more = f" and {len(times) - _NAMED} more" if len(times) > _NAMED else ""
     column = int(np.argmax(e.score))
     about = e.target if e.values.ndim == 1 else e.labels[column]
@@ -314,7 +314,3 @@ def sentence(e: "Explanation", flip: Flip | None) -> str:
         f"without {', '.join(names)}{more} ({len(flip.units)} of {count(len(e), unit)}) {says}:"
         f" {score_of(e, about)} {number(np.atleast_1d(e.score)[column])} to {number(after)}{cost}"
     )
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"

@@ -40,6 +40,11 @@ def occurrence(units: Sequence[str], i: int) -> str:
     return f" ({units[: i + 1].count(units[i])})" if units.count(units[i]) > 1 else ""
 
 
+def shortened(name: str, most: int) -> str:
+    """Return a name of so many characters at most."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
 def presence(keep: ArrayLike, n: int) -> NDArray[np.bool_]:
     """Return which of n units are present, (m, n) or (n,): booleans, or 0 and 1, checked."""
     try:

@@ -150,14 +150,13 @@ class Problem:
         loss: float | None = None,
         limit: str = "",
         note: str = "",
-        judged: bool = True,
         values_se: Floats | None = None,
         importances_se: Floats | None = None,
     ) -> "Fit":
         """Return the `Fit` of a model, with its loss and R2 on these data and a diagnosis."""
         loss = self.loss(model) if loss is None else loss
         late = "" if converged else f"Not converged after {iterations} iterations{limit and f'; raise {limit}'}."
-        diagnosis = " ".join(part for part in (self.undetermined() if judged else "", late, note) if part)
+        diagnosis = " ".join(part for part in (self.undetermined(), late, note) if part)
         return _with_finite_errors(Fit(model, loss, self.r2(loss), converged, iterations, diagnosis, values_se, importances_se))
 
     def constant(self, note: str = "", kind: type[Surrogate] = Slalom) -> "Fit":

@@ -19,7 +19,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from slalom.core.checks import Floats
 from slalom.errors import InputError, count
 from slalom.evaluate import MEASURES, Compared
-from slalom.render.charts import Row, measure_label, row_name, shorten
+from slalom.evaluate.compared import Row
+from slalom.render.charts import measure_label, row_name, shorten
 from slalom.render.figures.canvas import Words, canvas, header, key, moved, plain
 from slalom.render.figures.theme import dress, theme_of
 from slalom.render.palette import Colour, Theme, is_ours, method_number, mix

@@ -55,14 +55,17 @@ def scatter(view: View, label: int, ax: Axes | None, theme: Theme) -> Figure:
     share = (0.45 + 0.5 * np.minimum(np.abs(effect) / view.full_effect(by), 1.0) ** 0.5)[:, None]
     faces = share * hues + (1 - share) * np.array(theme.paper)
     areas = _areas(e.weights, e.weights)
-    _points(ax, at, areas, np.abs(effect), faces, theme)
+    order = np.lexsort((np.abs(effect), -areas))  # small ones on top of large ones, of equal ones the strongest
+    look: dict[str, Any] = {"linewidths": 0.5, "zorder": 2, "gid": "units", "clip_on": False}
+    ax.scatter(at[order, 0], at[order, 1], s=areas[order], c=faces[order], edgecolors=[theme.paper], **look)
     radii = np.sqrt(areas) / 2 + 0.5
     _key(ax, view, theme)
     settle(figure)
     names = []
     for i, times in chosen:
-        name, ink = shorten(e.units[i]) + (f" {TIMES}{times}" if times > 1 else ""), theme.ink
-        words = Words(0, 0, name, size=_TEXT, color=ink, zorder=5, va="center", ha="center", gid=f"name {i}", clip_on=True)
+        name = shorten(e.units[i]) + (f" {TIMES}{times}" if times > 1 else "")
+        look = {"size": _TEXT, "color": theme.ink, "zorder": 5, "va": "center", "ha": "center", "clip_on": True}
+        words = Words(0, 0, name, gid=f"name {i}", **look)
         ax.add_artist(words)
         words.set_in_layout(False)
         names.append(words)
@@ -79,13 +82,6 @@ def _areas(shares: Floats, weights: Floats) -> Floats:
     return np.asarray(_SMALLEST + (_LARGEST - _SMALLEST) * shares / max(float(weights.max()), _FULL))
 
 
-def _points(ax: Axes, at: Floats, areas: Floats, strength: Floats, faces: Floats, theme: Theme) -> None:
-    """Draw the units."""
-    order = np.lexsort((strength, -areas))  # small ones on top of large ones, of equal ones the strongest
-    look: dict[str, Any] = {"linewidths": 0.5, "zorder": 2, "gid": "units", "clip_on": False}
-    ax.scatter(at[order, 0], at[order, 1], s=areas[order], c=faces[order], edgecolors=[theme.paper], **look)
-
-
 def _set_limits(ax: Axes, frame: ScatterFrame) -> None:
     """Set the limits: those of the frame."""
     for i, ((low, high), flat) in enumerate(((frame.x, 1.0), (frame.y, 0.5))):
@@ -95,9 +91,9 @@ def _set_limits(ax: Axes, frame: ScatterFrame) -> None:
 
 
 def _key(ax: Axes, view: View, theme: Theme) -> None:
-    def dot(colour: Colour, area: float, face: Colour | str | None = None, marker: str = "o") -> Line2D:
-        face = colour if face is None else face
-        return Line2D([], [], linestyle="", marker=marker, markersize=area**0.5, color=colour, markerfacecolor=face)
+    def dot(colour: Colour, area: float, filled: bool = True) -> Line2D:
+        face = colour if filled else "none"
+        return Line2D([], [], linestyle="", marker="o", markersize=area**0.5, color=colour, markerfacecolor=face)
 
     weights = view.explanation.weights
     if view.explanation.signed:
@@ -108,5 +104,5 @@ def _key(ax: Axes, view: View, theme: Theme) -> None:
     high = max((share for share in rounds if share <= weights.max()), default=rounds[0])
     for share in [high] if high < 0.01 else [high / 10, high]:
         of = " of attention" if share == high else ""
-        entries.append((dot(theme.muted, float(_areas(np.array(share), weights)), "none"), percent(share) + of))
+        entries.append((dot(theme.muted, float(_areas(np.array(share), weights)), filled=False), percent(share) + of))
     key(ax, entries, theme)

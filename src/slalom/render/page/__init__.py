@@ -16,23 +16,8 @@ from slalom.result import Explanation, Explanations
 from slalom.text import printable
 
 # In this order; the live page has all but the last.
-VIEWER = (
-    "surrogate.js",
-    "format.js",
-    "tip.js",
-    "bars.js",
-    "reading.js",
-    "scatter.js",
-    "table.js",
-    "text.js",
-    "strongest.js",
-    "classes.js",
-    "guess.js",
-    "preview.js",
-    "layout.js",
-    "viewer.js",
-    "theme.js",
-)
+_NAMES = "surrogate format tip bars reading scatter table text strongest classes guess preview layout viewer theme"
+VIEWER = tuple(f"{name}.js" for name in _NAMES.split())
 _SCRIPTS = (*VIEWER, "page.js")
 
 

@@ -70,7 +70,7 @@ def content(e: Explanation) -> dict[str, Any]:
         "surrogate": e.surrogate.to_dict(),
         "scores": [_score(views, *scored) for scored in listed(e)],
         "initial_score": leading_score(e),
-        "frames": None if e.additive else [_frame(view) for view in views],
+        "frames": None if e.additive else [view.frame()._asdict() for view in views],
         "pairs": [(list(pair.units), _digits(pair.effect), _half_width(pair.se)) for pair in e.pairs],
         "spread": None if e.spread is None else list(zip(*map(_digits, (e.spread.removed, e.spread.errors)), strict=True)),
         "score": plain(e.score),
@@ -111,12 +111,6 @@ def _score(views: list[View], score: Score, numbers: Floats | None, errors: Floa
         "within": None if errors is None else _half_width(errors),
         "full": full,
     }
-
-
-def _frame(view: View) -> dict[str, Any]:
-    """Return what the scatter shows of a class, by the same rule as the figure."""
-    x, y = view.frame()
-    return {"x": x, "y": y}
 
 
 def _facts(e: Explanation) -> list[tuple[str, str]]:

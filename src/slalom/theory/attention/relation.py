@@ -75,16 +75,10 @@ def relate(model: Model, explanation: Explanation) -> Relation:
     shares = attention.mean(axis=0)
     pooled = (attention * rewards).mean(axis=0) / shares
     removal = traced.game().semivalue(Point(1.0))
-    return Relation(
-        e,
-        pooled,
-        shares,
-        removal,
-        correlation(e.values, pooled),
-        correlation(e.importances, np.log(shares)),
-        correlation(e.removal, removal),
-        float((traced.logits[:, traced.word_positions] > traced.blank_logits[:, traced.word_positions]).mean()),
-    )
+    pairs = (e.values, pooled), (e.importances, np.log(shares)), (e.removal, removal)
+    value, importance, effect = (correlation(*pair) for pair in pairs)
+    louder = (traced.logits > traced.blank_logits)[:, traced.word_positions].mean()
+    return Relation(e, pooled, shares, removal, value, importance, effect, float(louder))
 
 
 def as_slalom(trace: ForwardTrace, head: int = 0) -> Slalom:
