@@ -94,6 +94,7 @@ class Model(ABC):
         twin: The identity of another model whose answers differ by rounding, and its own identity when that was found.
         variant: A setting that changes the outputs beside the model's identity, for the cache.
         costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.
+        batch_tokens: Tokens of a batch at most; of a model that reads strings, their number.
         batch_overhead: Tokens that could be computed in the time that a batch takes besides its inputs. Where it is positive,
             inputs of different lengths share batches: their ids (k, planes, length) are padded on the right with PADDING.
         max_in_flight: How many batches may be submitted before the first is collected.
@@ -105,6 +106,7 @@ class Model(ABC):
     twin: tuple[str, str] | None = None
     variant: str = ""
     costly_identity: bool = False
+    batch_tokens: int = 4096  # what stays in the caches of a core
     batch_overhead: int = 0
 
     @abstractmethod
@@ -171,13 +173,13 @@ class Model(ABC):
     def max_in_flight(self) -> int:
         return 1
 
-    @abstractmethod
     def batch_rows(self, length: int) -> int:
         """Return how many inputs of a length in tokens (1 for strings) go into a batch."""
+        return max(self.batch_tokens // max(length, 1), 1)
 
-    @abstractmethod
     def shrink(self) -> None:
         """Halve the batches after memory ran out."""
+        self.batch_tokens = max(self.batch_tokens // 2, 1)
 
     @abstractmethod
     def submit(self, inputs: Any) -> Any:

@@ -21,8 +21,6 @@ from slalom.models.head import Head
 from slalom.models.huggingface.reading import TokenReading, readable
 from slalom.threads import one_blas_thread, threads_here
 
-_BATCH_TOKENS = 4096  # what stays in the caches of a core
-
 
 @final
 class Bundled(Model):
@@ -38,7 +36,6 @@ class Bundled(Model):
         self.encoder = Encoder(folder)
         labels = self.encoder.config["id2label"]
         self.head = Head("classes", tuple(labels[str(i)] for i in range(len(labels))))
-        self.batch_tokens = _BATCH_TOKENS
         self._pool: ThreadPoolExecutor | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,12 +79,6 @@ class Bundled(Model):
     @property
     def max_in_flight(self) -> int:
         return threads_here()
-
-    def batch_rows(self, length: int) -> int:
-        return max(self.batch_tokens // max(length, 1), 1)
-
-    def shrink(self) -> None:
-        self.batch_tokens = max(self.batch_tokens // 2, 1)
 
     def submit(self, inputs: NDArray[np.int32]) -> "Future[Singles]":
         if self._pool is None:

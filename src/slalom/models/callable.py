@@ -100,7 +100,7 @@ class Function(Model):
         if output not in OUTPUTS:
             raise InputError(f"output must say what the callable returns, one of {', '.join(OUTPUTS)}; got {output!r}")
         self.function, self.output, self.independent = function, output, independent
-        self.batch_size = _BATCH_SIZE if batch_size is None else whole_number("batch_size", batch_size, 1)
+        self.batch_tokens = _BATCH_SIZE if batch_size is None else whole_number("batch_size", batch_size, 1)
         self.variant = f"{output} independent" if independent else output
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.fingerprint, self.decide = fingerprint, decide
@@ -132,12 +132,6 @@ class Function(Model):
 
     def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
         return self.head.decide(outputs) if self.decide is None else self.decide(texts)
-
-    def batch_rows(self, length: int) -> int:
-        return self.batch_size
-
-    def shrink(self) -> None:
-        self.batch_size = max(self.batch_size // 2, 1)
 
     def submit(self, inputs: list[str]) -> tuple[int, Any]:
         try:

@@ -80,6 +80,8 @@ class Continuation(Model):
         guess: Whether to ask nothing, for an estimate: a token of the answer then has four characters.
     """
 
+    batch_tokens = 64
+
     def __init__(
         self,
         language_model: LanguageModel,
@@ -103,7 +105,6 @@ class Continuation(Model):
         self.select(0, len(answer), ANSWER)
         content = (template.content, sources.system, question, self.said)
         self.variant = blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-        self._rows = 64
 
     def select(self, start: int, stop: int, name: str) -> str:
         """Make a part of the answer a label, and return its name."""
@@ -150,12 +151,6 @@ class Continuation(Model):
 
     def identity(self) -> str | None:
         return self.language_model.identity()
-
-    def batch_rows(self, length: int) -> int:
-        return self._rows
-
-    def shrink(self) -> None:
-        self._rows = max(self._rows // 2, 1)
 
     def submit(self, inputs: list[Prompt]) -> Floats:
         return self.language_model.log_probs(inputs, self.said, self.lead)

@@ -142,13 +142,10 @@ class TorchModel(Model):
         with evaluating(self.model, self.device):
             yield
 
-    def batch_rows(self, length: int) -> int:
-        return max(self.batch_tokens // max(length, 1), 1)
-
     def shrink(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
-        self.batch_tokens = max(self.batch_tokens // 2, 1)
+        super().shrink()
 
     def collect(self, handle: Transfer) -> NDArray[Any]:
         with self._failures("a batch"):  # a GPU reports some failures late
