@@ -26,7 +26,7 @@ from slalom.corpus.opening import FORMAT, SETTINGS, VERSION, Corpus, read_manife
 from slalom.corpus.progress import Progress
 from slalom.corpus.sources import Columns, digest, rows_of, source_of
 from slalom.corpus.table import EXPLAINED, SourceRow, arrow, counts, encoded
-from slalom.corpus.work import Job, Setup
+from slalom.corpus.work import Job, Setup, check_target
 from slalom.errors import InputError
 from slalom.explainer import Explainer
 from slalom.lexicon import Lexicon
@@ -188,8 +188,7 @@ def _check_learning(explainer: Explainer) -> None:
     taking(explainer.options.method)
     if explainer.prior is not None:
         raise InputError("a run begins with the lexicon that it learns, or with prior=; got both")
-    if explainer.options.target == "all":
-        raise InputError('a corpus has one target per text; got target="all"; name a class, or leave target out')
+    check_target(explainer.options.target)
 
 
 @final

@@ -68,8 +68,7 @@ class Bench:
     def describe(self) -> dict[str, Any]:
         """Return what results depend on, as plain data: the model, the options, the version."""
         model, options = self.explainer.model, self.explainer.options
-        if options.target == "all":
-            raise InputError('a corpus has one target per text; got target="all"; name a class, or leave target out')
+        check_target(options.target)
         if "<lambda>" in options.unit_name:
             raise InputError("a run that can be resumed knows a unit function by its name; got a lambda; define it with def")
         target, head, settings = options.target, model.head, repr(options.method)
@@ -153,6 +152,12 @@ class Bench:
                 f"the last {most} texts failed alike: {one_line(error)}; if it is the model, run the same command again"
                 " when it works; if it is the texts, add --max-failures 0 (max_failures=0)"
             )
+
+
+def check_target(target: Any) -> None:
+    """Raise an InputError where an Explainer explains all classes."""
+    if target == "all":
+        raise InputError('a corpus has one target per text; got target="all"; name a class, or leave target out')
 
 
 @contextmanager

@@ -112,10 +112,9 @@ class _Plan:
                 if not isinstance(text, str):
                     raise InputError("a text must be a string")
                 reading, units = self.explainer.pipeline.read(text, options.unit_or_default, options.long)
+                if not len(units):
+                    raise InputError("a text must have at least one unit")
             except SlalomError:
-                self.skipped += 1
-                continue
-            if not len(units):
                 self.skipped += 1
                 continue
             some.append(self._text(reading, units))
@@ -160,10 +159,8 @@ class _Learning:
         """Fit the words without some texts, learn from these how far texts differ from that, and fit all words."""
         number = min(_HELD, len(self.texts) // 4)
         held = set(np.unique(np.linspace(0, len(self.texts) - 1, number).round().astype(int)).tolist())
-        rest = self._lexicon(
-            [text for i, text in enumerate(self.texts) if i not in held], 2.0 * np.log(_FIRST), _FIRST_CERTAIN, about
-        )
-        left = [self.texts[i] for i in sorted(held)]
+        others, left = [text for i, text in enumerate(self.texts) if i not in held], [self.texts[i] for i in sorted(held)]
+        rest = self._lexicon(others, 2.0 * np.log(_FIRST), _FIRST_CERTAIN, about)
         variances, certain = rest.log_variances, rest.certain
         for _ in range(_ROUNDS):
             found = np.array([self._variances(rest, text) for text in left if len(text.units) > 1])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from slalom.core import Observed
 from slalom.core.checks import Floats
 from slalom.errors import ModelError
-from slalom.models.costs import Usage, about_tokens
+from slalom.models.costs import Charged, about_tokens
 from slalom.models.head import Decision, Head
 
 PADDING = -1  # in the place of a token id
@@ -84,7 +84,7 @@ class Report(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Model(ABC):
+class Model(Charged, ABC):
     """A batch callable with the metadata that the engine needs. Concrete models are final.
 
     Attributes:
@@ -139,19 +139,9 @@ class Model(ABC):
         """Return what a reader must know of all answers about one text, (m, n_columns), that of the whole text first."""
         return Report({})
 
-    @property
-    def usage(self) -> Usage | None:
-        """What was asked so far, of a model that costs money; None: free, or not counted."""
-        return None
-
     def tokens_of(self, text: Any) -> tuple[int, int]:
         """Return about how many tokens are read and written, at most, to answer one input; for models that read strings."""
         return about_tokens(len(text)), 0
-
-    @property
-    def start_tokens(self) -> tuple[int, int]:
-        """About how many tokens are read and written, at most, before the first query; 0 where nothing is asked then."""
-        return 0, 0
 
     def unwrap(self, reading: Reading) -> "tuple[Model, Reading]":
         """Return the model that computes, and a text as that one reads it: itself, unless it wraps another model."""
@@ -204,7 +194,7 @@ class Model(ABC):
         """Return the position of the batch in flight to collect next, after waiting for it. Default: the first, the oldest."""
         return 0
 
-    def cancel(self, handle: Any) -> None:  # noqa: B027
+    def cancel(self, handle: Any) -> None:
         """Give up a submitted batch after an error or an interruption, where the model can; it is collected all the same."""
 
     def checked(self, outputs: Any, n_inputs: int) -> Floats:

@@ -18,7 +18,7 @@ from slalom.core import Observed
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError
 from slalom.models.base import Model
-from slalom.models.costs import Usage, about_tokens
+from slalom.models.costs import Charged, Usage, about_tokens
 from slalom.models.head import Decision, Head
 from slalom.models.sources import Prompt, SourceReading, Sources, SourceTemplate
 
@@ -26,7 +26,7 @@ SCALE = "log probability"
 ANSWER = "answer"  # the label of the whole answer
 
 
-class LanguageModel(ABC):
+class LanguageModel(Charged, ABC):
     """A language model that continues prompts: a local one, or a server. Concrete ones are final."""
 
     name: str  # in messages and results
@@ -47,16 +47,6 @@ class LanguageModel(ABC):
     @abstractmethod
     def identity(self) -> str | None:
         """Return a string that changes whenever the answers may change; None where that is unknown."""
-
-    @property
-    def usage(self) -> Usage | None:
-        """What was asked so far, of a model that costs money; None: free, or not counted."""
-        return None
-
-    @property
-    def start_tokens(self) -> tuple[int, int]:
-        """About how many tokens are read and written, at most, before the first prompt."""
-        return 0, 0
 
 
 class Part(NamedTuple):

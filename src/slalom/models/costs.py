@@ -31,6 +31,20 @@ class Usage(NamedTuple):
     completion_tokens: int
 
 
+class Charged:
+    """What may cost money: a model, or the language model behind it."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was asked so far, of a model that costs money; None: free, or not counted."""
+        return None
+
+    @property
+    def start_tokens(self) -> tuple[int, int]:
+        """About how many tokens are read and written, at most, before the first query; 0 where nothing is asked then."""
+        return 0, 0
+
+
 class Prices(NamedTuple):
     """Prices of tokens that a model reads and writes, in dollars (or any other currency) per million.
 
