@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments.harness import Claim, Lab, Result, Table, mean
 from experiments.one_layer import correlation, networks, scored
-from slalom.render.figures.theme import theme_of
+from slalom.render.figures.canvas import theme_of
 
 _PAIRS = (
     ("attention-mean", "exact-shapley"),

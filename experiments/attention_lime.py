@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments.harness import Claim, Lab, Result, Table, mean
 from experiments.one_layer import network, networks, texts
-from slalom.render.figures.theme import theme_of
+from slalom.render.figures.canvas import theme_of
 from slalom.theory import attention
 
 _SHORTCUTS = ("lime-bernoulli", "lime-printed")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from experiments.harness import Table
-from slalom.render.figures.theme import theme_of
+from slalom.render.figures.canvas import theme_of
 
 
 def bars(table: Table, figure: Any, what: str) -> None:

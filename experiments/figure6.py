@@ -7,7 +7,7 @@ import numpy as np
 from experiments.classifiers import ARCHS, TITLES
 from experiments.harness import Cell, Claim, Lab, Result, Table, mean
 from experiments.real import CALLED, SHAP, Measured, measured
-from slalom.render.figures.theme import theme_of
+from slalom.render.figures.canvas import theme_of
 
 NAMES = [("imdb", arch) for arch in ARCHS]
 _LESS = 0.7  # "up to 70% less error"

@@ -8,7 +8,7 @@ import numpy as np
 import slalom
 from slalom.methods import OURS
 from slalom.methods.surrogate import PAPER
-from slalom.render.figures.theme import theme_of
+from slalom.render.figures.canvas import theme_of
 from slalom.render.page.parts import asset, style
 from slalom.render.palette import DARK, LIGHT, THEMES, contrast, is_ours, mix, strengths
 from tests.cases import cases

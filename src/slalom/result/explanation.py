@@ -1,7 +1,7 @@
 """The explanation of one text: frozen data, its scores and predictions. Entry i of every array belongs to units[i]."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, final
 
@@ -18,7 +18,6 @@ from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
 from slalom.result.flip import Flip, headline, propose
 from slalom.result.frame import columns, frame
-from slalom.result.merging import merged
 from slalom.result.pairs import Pair, interactions
 from slalom.result.plain import normal_quantile, presence
 from slalom.result.remarks import remarks
@@ -26,6 +25,7 @@ from slalom.result.scale import full_effect, saturated
 from slalom.result.scores import score_named
 from slalom.result.spread import Spread, predict_interval
 from slalom.result.wording import summary
+from slalom.text import KINDS, units
 
 
 @final
@@ -322,8 +322,17 @@ class Explanation(Document):
         return propose(self, threshold)
 
     def merge(self, unit: str) -> "Explanation":
-        """Return the explanation in "word" or "sentence" units; standard errors and fidelity are left out."""
-        return merged(self, unit)
+        """Return the explanation in "word" or "sentence" units; what is known of the small units only is left out."""
+        if unit not in KINDS[2:]:
+            raise InputError(f"merge takes 'word' or 'sentence'; got {unit!r}")
+        if self.unit not in KINDS or KINDS.index(unit) < KINDS.index(self.unit) or self.answer is not None:
+            raise InputError(f"merge makes larger units: {self.unit}s cannot become {unit}s; explain with unit={unit!r}")
+        larger = units(self.text, unit, self.units, self.spans, np.arange(len(self)))
+        return replace(
+            self, units=larger.names, spans=larger.spans, surrogate=self.surrogate.merged(larger.unit_of_atom), unit=unit,
+            sizes=np.bincount(larger.unit_of_atom, self.sizes).astype(np.int64), merged_from=self.merged_from or self.unit,
+            fidelity=Fidelity(None, None), errors={}, measured={}, pairs=(), spread=None, held_out=None,
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         return encode(self)

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats
 from slalom.errors import InputError
 from slalom.render.charts import View
-from slalom.render.figures.canvas import Words, canvas, header, key, moved
-from slalom.render.figures.theme import dress
+from slalom.render.figures.canvas import Words, canvas, dress, header, key, moved
 from slalom.render.palette import Colour, Theme, mix
 from slalom.result import NORMAL_95, SCORES
 

@@ -26,7 +26,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 
 from slalom.errors import InputError
-from slalom.render.palette import Theme
+from slalom.render.palette import THEMES, Theme
 
 _WIDE_FONTS = [  # with many scripts
     "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans CJK TC", "Noto Sans SC", "Noto Sans JP",
@@ -86,6 +86,25 @@ class Words(_Quiet, Text):
 @final
 class Key(_Quiet, Legend):
     """A legend."""
+
+
+def theme_of(name: object) -> Theme:
+    """Return the theme of this name."""
+    if not isinstance(name, str) or name not in THEMES:
+        raise InputError(f"theme must be one of {', '.join(map(repr, THEMES))}; got {name!r}")
+    return THEMES[name]
+
+
+def dress(ax: Any, theme: Theme) -> None:
+    """Give axes the look of the theme: two muted spines, no grid."""
+    ax.set_facecolor(theme.paper)
+    ax.grid(False)
+    for side, spine in ax.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(theme.line)
+    ax.tick_params(which="both", color=theme.line, labelcolor=theme.muted, labelsize=9, length=3)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.label.set(color=theme.ink, fontsize=10)
 
 
 def canvas(ax: Axes | None, theme: Theme, size: tuple[float, float]) -> tuple[Figure, Axes]:

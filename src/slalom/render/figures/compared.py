@@ -21,8 +21,7 @@ from slalom.errors import InputError, count
 from slalom.evaluate import MEASURES, Compared
 from slalom.evaluate.compared import Row
 from slalom.render.charts import measure_label, row_name, shorten
-from slalom.render.figures.canvas import Words, canvas, header, key, moved, plain
-from slalom.render.figures.theme import dress, theme_of
+from slalom.render.figures.canvas import Words, canvas, dress, header, key, moved, plain, theme_of
 from slalom.render.palette import Colour, Theme, is_ours, method_number, mix
 
 _LOG = ("near", "far", "queries", "tokens", "seconds")  # measures spread over decades, and above 0 except by chance

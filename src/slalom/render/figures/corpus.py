@@ -12,7 +12,7 @@ from slalom.corpus.results import KINDS
 from slalom.errors import InputError
 from slalom.render.charts import shorten, signed
 from slalom.render.figures.bar import draw_bars, rows_of, write_rows
-from slalom.render.figures.theme import theme_of
+from slalom.render.figures.canvas import theme_of
 from slalom.render.palette import Theme
 
 _BINS = 120  # places along the axis that a swarm tells apart

@@ -20,8 +20,7 @@ from scipy.special import logit
 from slalom.errors import InputError
 from slalom.explainer import Explainer
 from slalom.render.charts import View
-from slalom.render.figures.canvas import canvas, header, key
-from slalom.render.figures.theme import dress
+from slalom.render.figures.canvas import canvas, dress, header, key
 from slalom.render.palette import Theme, mix
 from slalom.result.wording import score_name
 

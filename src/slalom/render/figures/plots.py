@@ -9,9 +9,9 @@ from slalom.core.checks import whole_number
 from slalom.explainer import Explainer
 from slalom.render.charts import View
 from slalom.render.figures.bar import bar, pairs
+from slalom.render.figures.canvas import theme_of
 from slalom.render.figures.curve import asked_curve, tested_curve
 from slalom.render.figures.scatter import scatter
-from slalom.render.figures.theme import theme_of
 from slalom.result import Explanation
 
 _Theme = Literal["light", "dark"]

@@ -17,9 +17,8 @@ from matplotlib.lines import Line2D
 
 from slalom.core.checks import Floats
 from slalom.render.charts import TIMES, ScatterFrame, View, percent, shorten
-from slalom.render.figures.canvas import Words, canvas, header, key, settle
+from slalom.render.figures.canvas import Words, canvas, dress, header, key, settle
 from slalom.render.figures.names import write_names
-from slalom.render.figures.theme import dress
 from slalom.render.palette import Colour, Theme
 from slalom.result.scale import leading_score
 
