@@ -73,11 +73,7 @@ class Corpus:
         return len(others) * int(self.manifest["part_size"]) + int(self.facts(last)["rows"])
 
     def facts(self, number: int) -> dict[str, Any]:
-        """Return the number of rows of a part, and of texts by status.
-
-        Raises:
-            InputError: The part is damaged.
-        """
+        """Return the number of rows of a part, and of texts by status."""
         with part_file(self.place, number) as file:
             return part_facts(file)
 

@@ -30,11 +30,7 @@ class Labelled:
 
 
 def read_labelled(source: str | Path, *, text: str = "text", label: str = "label") -> Labelled:
-    """Return the labelled texts of a file; rows without a text or a label are left out.
-
-    Raises:
-        InputError: The file cannot be read, a column is missing, or no row has both a text and a label.
-    """
+    """Return the labelled texts of a file; rows without a text or a label are left out."""
     if not has_rows(Path(source)):
         raise InputError(f"labelled texts must be in a .csv, .tsv, .jsonl or .json file (also .gz); got {str(source)!r}")
     pairs = list[tuple[str, str]]()

@@ -20,11 +20,8 @@ def held_out(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return up to `check` queries that test an explanation and are not in its fit, rows `fitted` (m, n) of named units.
 
-    Two rows are the same query where they leave the same names: of "very very" either word may go.
-
-    Returns:
-        Presence of rows near the text (1 to 10 units removed) and of subsets of all sizes. There are at most ten different
-        sizes, so that batches are full.
+    They are near the text (1 to 10 units removed) and of all sizes, ten different ones at most, so that batches are full. Two
+    rows are the same query where they leave the same names: of "very very" either word may go.
     """
     n = fitted.shape[1]
     near = n - np.array([k for k in (1, 2, 4, 7, 10) if k <= n // 2], dtype=np.int64)

@@ -26,8 +26,7 @@ from slalom.theory.attention.game import RatioGame
 from slalom.theory.attention.methods import FORMS, METHODS, ClosedForm, form
 from slalom.theory.attention.reference import Reference
 from slalom.theory.attention.relation import Relation, as_slalom, relate
-from slalom.theory.attention.saved import load
-from slalom.theory.attention.traces import ForwardTrace, trace
+from slalom.theory.attention.traces import ForwardTrace, load, trace
 
 if TYPE_CHECKING:
     from slalom.models.huggingface.one_layer import AttentionClassifier, AttentionConfig

@@ -8,6 +8,7 @@ has the same name with the prefix `blank_`; the query is that of [CLS] and stays
 
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, final
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy.special import logsumexp, softmax
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, require
-from slalom.models import Head, Model, Reading, Target
+from slalom.models import Head, Model, Reading, Target, model_of
 from slalom.theory.attention.game import RatioGame
 
 if TYPE_CHECKING:
@@ -107,6 +108,29 @@ def _together(logits: Floats, rewards: Floats, group: NDArray[np.int64], n: int)
         total[:, j] = logsumexp(logits[:, of], axis=1)
         value[:, j] = (softmax(logits[:, of], axis=1) * rewards[:, of]).sum(axis=1)
     return total, value
+
+
+def load(path: str | Path, *, perturbation: Literal["replace", "delete"] = "replace", device: str | None = None) -> Model:
+    """Return a saved AttentionClassifier with its tokenizer, for the Explainer and for everything here.
+
+    Args:
+        path: The folder.
+        perturbation: What happens to a word that is removed: "replace" puts [UNK] in its place, as the closed forms do;
+            "delete" moves the later words forward, as `slalom.Explainer(path)` does.
+        device: Where to load it. Default: a GPU, where there is one.
+
+    Raises:
+        InputError: The folder does not hold an AttentionClassifier.
+    """
+    if perturbation not in ("replace", "delete"):
+        raise InputError(f"perturbation must be 'replace' or 'delete'; got {perturbation!r}")
+    model = model_of(str(path), device=device)
+    with require("slalom.theory.attention", "hf"):
+        from slalom.models.huggingface.model import HuggingFace  # noqa: PLC0415
+        from slalom.models.huggingface.one_layer import AttentionClassifier  # noqa: PLC0415
+    if not isinstance(model, HuggingFace) or not isinstance(model.model, AttentionClassifier):
+        raise InputError(f"{str(path)!r} must hold an AttentionClassifier; slalom.Explainer takes any classifier")
+    return model.in_place() if perturbation == "replace" else model
 
 
 def trace(model: Model, text: str, target: Target = None, output: Output = "log_odds") -> ForwardTrace:
