@@ -13,7 +13,7 @@ from rich.text import Text
 from slalom.cli.inputs import texts_of_file
 from slalom.cli.language_models import LanguageModel
 from slalom.cli.options import BUDGET, EXPLANATION, INPUT, OUTPUT, Cost, Html, Json, Out, Positive, Rows, Target, Unit, class_of
-from slalom.cli.printing import UsageError, check_outputs, complain, console, print_estimate, written
+from slalom.cli.printing import UsageError, check_outputs, complain, console, print_estimate, print_line, written
 from slalom.cli.user_code import AnyClassifier
 from slalom.errors import InputError, count
 from slalom.files import has_rows, read_rows
@@ -111,28 +111,26 @@ def show(compared: Any, screen: Console) -> None:
     """Print the table of means and standard errors, the best of each measure in bold."""
     from slalom.evaluate import MEASURES  # noqa: PLC0415
 
-    wide, shown, errors = not screen.is_terminal, list(compared.measures), True
+    shown, errors = list(compared.measures), True
     table = _table(compared, shown, errors)
     while table.__rich_measure__(screen, screen.options.update(max_width=10_000)).maximum > screen.width and len(shown) > 1:
         if not errors:  # columns that do not fit are left out, never cut
             shown.remove(next((name for name in ("tokens", "queries") if name in shown), shown[-1]))
         errors = False
         table = _table(compared, shown, errors)
-    screen.print(table, soft_wrap=wide)
+    screen.print(table, soft_wrap=not screen.is_terminal)
     if len(shown) < len(compared.measures):
         hidden = ", ".join(name for name in compared.measures if name not in shown)
         screen.print(f"hidden for lack of space: {hidden}; --csv FILE writes all")
     about, several = compared.about, compared.about["texts"] > 1
     what = f"mean{' ± 95% interval' if errors else ''}" if several else "one value each"
-    screen.print(
-        f"{count(about['texts'], 'text')}, {about['model']}, seed {about['seed']}; {what}", markup=False, soft_wrap=wide
-    )
+    print_line(screen, f"{count(about['texts'], 'text')}, {about['model']}, seed {about['seed']}; {what}")
     for name in compared.measures:
         more, summary = MEASURES[name]
         side = {True: "more is better", False: "less is better", None: "neither is better"}[more]
-        screen.print(Text(f"{name.replace('_', ' ')}: {summary} ({side})", "dim"), soft_wrap=wide)
+        print_line(screen, f"{name.replace('_', ' ')}: {summary} ({side})", "dim")
     for name, reason in compared.skipped.items():
-        screen.print(f"left out: {name}: {reason}", markup=False, soft_wrap=wide)
+        print_line(screen, f"left out: {name}: {reason}")
 
 
 def _table(compared: Any, measures: Sequence[str], errors: bool) -> Table:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom.cli.options import Json
-from slalom.cli.printing import console
+from slalom.cli.printing import console, print_line
 
 _LEGEND = (
     "joint is the default",
@@ -37,4 +37,4 @@ def methods(*, as_json: Json = False) -> None:
     screen = console()
     screen.print(table)
     for line in _LEGEND:
-        screen.print(Text(line, "dim"), soft_wrap=not screen.is_terminal)
+        print_line(screen, line, "dim")
