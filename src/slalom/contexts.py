@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from slalom.core.checks import Floats, whole_number
+from slalom.core.checks import Floats, check_choice, whole_number
 from slalom.errors import InputError, require
 from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
@@ -288,8 +288,8 @@ def language_model_of(
 
 def sources_of(context: Any, unit: str | UnitFunction | None = None) -> Sources:
     """Return a context in parts."""
-    if unit is not None and not callable(unit) and unit not in UNITS:
-        raise InputError(f"unit must be one of {', '.join(map(repr, UNITS))}; got {unit!r}")
+    if unit is not None and not callable(unit):
+        check_choice("unit", unit, UNITS)
     if not isinstance(context, str) and isinstance(context, Sequence) and context and isinstance(context[0], Mapping):
         if unit not in (None, "turn"):
             raise InputError(f"the units of a chat are its turns; got unit={unit!r}; leave it out")

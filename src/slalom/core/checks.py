@@ -3,6 +3,7 @@
 A check returns a clean array or number, or raises an `InputError` of one line that says what must hold and what it got.
 """
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -71,6 +72,13 @@ def checked_groups(groups: ArrayLike, n_units: int) -> NDArray[np.intp]:
     if len(missing):
         raise InputError(f"every group 0..{g.max()} must have a unit; group {missing[0]} has none")
     return g.astype(np.intp)
+
+
+def check_choice(name: str, choice: object, choices: Iterable[str]) -> None:
+    """Raise an InputError where an argument is none of its choices."""
+    if choice not in (known := tuple(choices)):
+        listed = " or ".join(map(repr, known)) if len(known) == 2 else f"one of {', '.join(map(repr, known))}"
+        raise InputError(f"{name} must be {listed}; got {choice!r}")
 
 
 def is_number(part: object) -> bool:

@@ -139,7 +139,7 @@ class CorpusSummary(Document):
     shortcuts: tuple[Shortcut, ...]
     about: Mapping[str, Any]
 
-    def of_kind(self, kind: Kind) -> list[WordEffect]:
+    def of_kind(self, kind: str) -> list[WordEffect]:
         """Return the words, phrases or pieces that the summary lists, strongest first."""
         return [word for word in self.words if word.kind == kind]
 
@@ -234,7 +234,7 @@ class CorpusComparison(Document):
     flips: tuple[Flip, ...]
     about: Mapping[str, Any]
 
-    def of_kind(self, kind: Kind) -> list[Change]:
+    def of_kind(self, kind: str) -> list[Change]:
         """Return the changes of words, phrases or pieces."""
         return [change for change in self.changes if change.kind == kind]
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from slalom.core.checks import whole_number
+from slalom.core.checks import check_choice, whole_number
 from slalom.corpus import queries
 from slalom.corpus.counts import Counts
 from slalom.corpus.opening import Corpus, check_columns
@@ -75,8 +75,7 @@ def summary(
         InputError: There is no explained text, no such column, target or label, or a part is damaged.
         MissingExtra: duckdb is not installed.
     """
-    if sort not in SORTS:
-        raise InputError(f"sort must be one of {', '.join(map(repr, SORTS))}; got {sort!r}")
+    check_choice("sort", sort, SORTS)
     least = None if min_texts is None else whole_number("min_texts", min_texts, 2)
     if whole_number("phrases", phrases, 1) > LONGEST:
         raise InputError(f"phrases must be from 1 to {LONGEST} words; got {phrases}")

@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 
 from slalom.budget import AUTO, CHECK, Goal
-from slalom.core.checks import whole_number
+from slalom.core.checks import check_choice, whole_number
 from slalom.errors import InputError, did_you_mean
 from slalom.methods import Method
 from slalom.models import Target
@@ -39,10 +39,8 @@ class Options:
             kinds = ", ".join(map(repr, KINDS))
             near = did_you_mean(unit, KINDS) or "; in Python it may be a function text -> spans"
             raise InputError(f"unit must be one of {kinds}; got {unit!r}{near}")
-        if self.long not in ("cut", "window"):
-            raise InputError(f"long must be 'cut' or 'window'; got {self.long!r}")
-        if self.errors not in ("raise", "keep"):
-            raise InputError(f"errors must be 'raise' or 'keep'; got {self.errors!r}")
+        check_choice("long", self.long, ("cut", "window"))
+        check_choice("errors", self.errors, ("raise", "keep"))
         if self.queries is not None and self.queries != AUTO:
             if isinstance(self.queries, str):
                 raise InputError(f"queries must be a whole number of at least 2, or 'auto'; got {self.queries!r}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, final
 import numpy as np
 
 from slalom.core import Point
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, check_choice
 from slalom.errors import InputError
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ SCORES = {
 
 def score_named(name: str) -> Score:
     """Return a score by its name."""
-    if name not in SCORES:
-        raise InputError(f"a score must be one of {', '.join(map(repr, SCORES))}; got {name!r}")
+    check_choice("a score", name, SCORES)
     return SCORES[name]
 
 

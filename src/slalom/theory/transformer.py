@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from slalom.core.checks import whole_number
+from slalom.core.checks import check_choice, whole_number
 from slalom.core.slalom import Slalom
 from slalom.errors import InputError
 from slalom.theory.blank import new_classifier, word_tokenizer
@@ -92,8 +92,7 @@ def _check(layers: Any, heads: Any, arch: str, background: Any, max_length: Any,
         raise InputError(f"arch must be one of {', '.join(_ARCHITECTURES)}; got {arch!r}")
     if background is not None and np.shape(background) != (2,):
         raise InputError(f"background must be a value and an importance, or None; got {background!r}")
-    if dtype not in ("float32", "float64"):
-        raise InputError(f"dtype must be 'float32' or 'float64'; got {dtype!r}")
+    check_choice("dtype", dtype, ("float32", "float64"))
 
 
 def _choose_weights(model: Any, arch: str, v: NDArray[np.float64], s: NDArray[np.float64], layers: int, heads: int) -> None:

@@ -31,7 +31,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, check_choice
 from slalom.core.fitting._minibatches import StandardisedData
 from slalom.core.fitting.problem import Fit, Fitter, Problem, sound
 from slalom.core.slalom import Slalom
@@ -100,8 +100,7 @@ class Sgd(Fitter):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.optimizer not in _RATES:
-            raise InputError(f"optimizer must be 'adam' or 'sgd'; got {self.optimizer!r}")
+        check_choice("optimizer", self.optimizer, _RATES)
         if self.learning_rate is not None and not 0 < self.learning_rate < np.inf:
             raise InputError(f"learning_rate must be positive and finite, or None; got {self.learning_rate!r}")
         for name in ("batch_size", "max_steps", "patience", "halvings"):

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from slalom.core.checks import Floats, whole_number
+from slalom.core.checks import Floats, check_choice, whole_number
 from slalom.corpus import CorpusSummary, WordEffect
 from slalom.corpus.results import KINDS
 from slalom.errors import InputError
@@ -90,8 +90,7 @@ class CorpusPlots:
         return figure
 
     def _words(self, k: int, kind: str) -> list[WordEffect]:
-        if kind not in KINDS:
-            raise InputError(f"kind must be one of {', '.join(map(repr, KINDS))}; got {kind!r}")
+        check_choice("kind", kind, KINDS)
         words = self._summary.of_kind(kind)[: whole_number("k", k, 1)]
         if not words:
             raise InputError(f"there is nothing to draw: the summary has no {kind}; take a smaller min_texts")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from slalom.core.checks import Floats
+from slalom.core.checks import Floats, check_choice
 from slalom.errors import InputError, require
 from slalom.models import Head, Model, Reading, Target, model_of
 from slalom.theory.attention.game import RatioGame
@@ -81,12 +81,11 @@ class ForwardTrace:
 
     def groups(self, players: Players = "position") -> NDArray[np.int64]:
         """Return the player (n,) of each word: its position, or with "word" all positions of the same word."""
+        check_choice("players", players, ("position", "word"))
         if players == "position":
             return np.arange(len(self.words))
-        if players == "word":
-            first = {number: i for i, number in enumerate(dict.fromkeys(self.ids.tolist()))}
-            return np.array([first[number] for number in self.ids.tolist()], dtype=np.int64)
-        raise InputError(f"players must be 'position' or 'word'; got {players!r}")
+        first = {number: i for i, number in enumerate(dict.fromkeys(self.ids.tolist()))}
+        return np.array([first[number] for number in self.ids.tolist()], dtype=np.int64)
 
     def game(self, players: Players = "position") -> RatioGame:
         """Return the game in which words are replaced by [UNK] in place; [CLS] and filled positions are always present."""
@@ -122,8 +121,7 @@ def load(path: str | Path, *, perturbation: Literal["replace", "delete"] = "repl
     Raises:
         InputError: The folder does not hold an AttentionClassifier.
     """
-    if perturbation not in ("replace", "delete"):
-        raise InputError(f"perturbation must be 'replace' or 'delete'; got {perturbation!r}")
+    check_choice("perturbation", perturbation, ("replace", "delete"))
     model = model_of(str(path), device=device)
     with require("slalom.theory.attention", "hf"):
         from slalom.models.huggingface.model import HuggingFace  # noqa: PLC0415
@@ -197,8 +195,7 @@ def trace_reading(model: Model, reading: Reading, target: int, output: Output = 
 
 def check_output(head: Head, output: Output) -> None:
     """Refuse an output that is not a mean over positions."""
-    if output not in ("log_odds", "logit"):
-        raise InputError(f"output must be 'log_odds' or 'logit'; got {output!r}")
+    check_choice("output", output, ("log_odds", "logit"))
     if output == "log_odds" and head.kind != "score" and (len(head.labels) != 2 or head.kind != "classes"):
         raise InputError(
             f"the log odds are a mean over positions for two classes only; this network has {len(head.labels)}:"
