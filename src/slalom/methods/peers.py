@@ -22,7 +22,6 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 
 from slalom.core import Conjunctions, Neighbours, Part, Slalom
 from slalom.core.checks import Floats
@@ -301,6 +300,8 @@ def _function(n: int, terms: Terms) -> Function:
 
 def most_probable(process: Process, scores: Floats) -> tuple[Floats, Floats]:
     """Return the most probable logarithms (p + 1,) for scores (m,) of variance 1, and the weights K^-1 y of the rows (m,)."""
+    from scipy.optimize import minimize  # noqa: PLC0415
+
     bounds = [*[(-_BOUND, _BOUND)] * (len(process.means) - 1), (_LEAST_NOISE, _BOUND)]
     best = minimize(loss, process.means, args=(process, scores), jac=True, method="L-BFGS-B", bounds=bounds)
     return best.x, _solved(best.x, process, scores)[1]
