@@ -7,7 +7,7 @@ At the end the units that are predicted to matter most are removed one by one, s
 model's own answers. Of a short text every unit was removed alone already.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, final
 
@@ -118,9 +118,7 @@ class JointMethod(Method):
         if self.words:
             keep, scores = _with_known(self.words, context.model, keep, scores, context.one_class(self.name))
         measured = dict(_measured(keep, scores.scores, units.shared.type_of_unit)) if scores.exact else {}
-        errors = dict(_errors(found, units.shared.type_of_unit))
-        for name, own in measured.items():
-            errors[name] = np.where(np.isnan(own), errors[name], 0.0)
+        errors = dict(_errors(found, units.shared.type_of_unit, measured))
         return MethodResult(model, r2, errors=errors, measured=measured, notes=notes)
 
     def _fit(self, context: MethodContext, before: State | None = None) -> Fitted:
@@ -216,21 +214,19 @@ def _measured(keep: Keep, scores: Floats, types: NDArray[np.int64]) -> Iterator[
             yield name, found + 0.0  # no -0.0
 
 
-def _errors(found: Fitted, types: NDArray[np.int64]) -> Iterator[tuple[str, Floats]]:
-    """Yield the names of scores and their standard errors (n,) or (n, n_classes)."""
+def _errors(found: Fitted, types: NDArray[np.int64], measured: Mapping[str, Floats]) -> Iterator[tuple[str, Floats]]:
+    """Yield the names of scores and their standard errors (n,) or (n, n_classes): 0 where the model itself was asked."""
     n = len(types)
-    empty, whole = np.zeros((1, n), dtype=bool), np.ones((1, n), dtype=bool)
-
-    def against(other: Keep, rows: Keep) -> Floats:
-        errors = []
-        for block in (rows[k : k + _BLOCK] for k in range(0, n, _BLOCK)):
+    empty, whole, one = np.zeros((1, n), dtype=bool), np.ones((1, n), dtype=bool), np.eye(n, dtype=bool)
+    for name, other, rows in (("removal", whole, ~one), ("value", empty, one)):
+        errors = np.zeros((n, *found.model.values.shape[1:]))
+        guessed = np.isnan(measured[name].reshape(n, -1)[:, 0]) if name in measured else np.ones(n, dtype=bool)
+        for block in (units for units in np.array_split(np.flatnonzero(guessed), -(-n // _BLOCK)) if len(units)):
             matrix = np.hstack([-np.ones((len(block), 1)), np.eye(len(block))])
-            profile = np.append(0.0, _profile(block))
-            errors.append(found.errors(_changes(np.concatenate([other, block]), types, matrix)._replace(profile=profile)))
-        return np.concatenate(errors)
-
-    yield "removal", against(whole, ~np.eye(n, dtype=bool))
-    yield "value", against(empty, np.eye(n, dtype=bool))
+            profile = np.append(0.0, _profile(rows[block]))
+            changes = _changes(np.concatenate([other, rows[block]]), types, matrix)._replace(profile=profile)
+            errors[block] = found.errors(changes)
+        yield name, errors
     yield "importance", found.importances_se[types]
     if 2 * n <= _MOST_ROWS:
         yield "shapley", found.errors(_orders(n, types))
