@@ -1,10 +1,11 @@
 """Shapley values of the model at equal total queries: `Explainer.shapley` against the estimators of shapiq, and its intervals.
 
 Run: python benchmarks/certified.py [--models bundled words imdb-bert-2 FOLDER ...] [--budgets 100 200 500] [--texts 8]
-       [--seeds 5] [--peers]
+       [--seeds 5] [--peers] [--long]
 
 `--peers` needs shapiq 1.6 or later with xgboost and lightgbm. Texts are SST-2 sentences of 9 to 13 units, whose true values
-come from all their parts. RMSE is over units, texts and seeds.
+come from all their parts; with --long, reviews of 100 to 200 units, whose true values come from 200,000 queries (their own
+standard error is printed). RMSE is over units, texts and seeds.
 
 slalom `x + y` is an explanation of x queries and y more; the whole and the empty text, which both ask, count once. `shuffled`
 has the values of the explanation's surrogate in another order. `fixed shuffled` corrects the model's answers in a random order,
@@ -23,7 +24,9 @@ from slalom import Explainer
 from slalom.core.certified import Control, corrected, draw_pairs
 
 from near_and_far import named
-from reviews import sentences
+from reviews import reviews, sentences, tokenizer
+
+_MANY = 200_000  # queries for the true values of long texts
 
 
 def peers(n, seed):
@@ -49,6 +52,11 @@ def answers(table, n, sets):
     return table[np.atleast_2d(sets).astype(int) @ (1 << np.arange(n))]
 
 
+def asked(explainer, e, sets):
+    """Return the model's answers about sets (m, n)."""
+    return explainer.ask(e, np.atleast_2d(sets).astype(bool))
+
+
 def noise(table, n, budget, seed):
     """Return values and intervals with the model's own answers in a random order as surrogate, whose values are exact."""
     rng, full = np.random.default_rng([seed, 7]), 2**n - 1
@@ -72,8 +80,8 @@ def noise(table, n, budget, seed):
     return values, np.stack([values - half, values + half], axis=1)
 
 
-def measured(explainer, texts, budget, seeds, with_peers):
-    """Return errors, whether intervals hold, and seconds, by estimator."""
+def measured(explainer, texts, budget, seeds, with_peers, truths):
+    """Return errors, whether intervals hold, and seconds, by estimator. truths: of long texts."""
     found = {}
 
     def add(name, values, interval, began):
@@ -83,9 +91,12 @@ def measured(explainer, texts, budget, seeds, with_peers):
     for text in texts:
         least = explainer(text, queries=2)
         n = len(least)
-        truth = explainer.shapley(least, queries=2**n).values
-        table = explainer.ask(least, np.arange(2**n)[:, None] >> np.arange(n) & 1)
-        game = partial(answers, table, n)
+        if text in truths:
+            truth, game = truths[text], partial(asked, explainer, least)
+        else:
+            truth = explainer.shapley(least, queries=2**n).values
+            table = explainer.ask(least, np.arange(2**n)[:, None] >> np.arange(n) & 1)
+            game = partial(answers, table, n)
         for seed in range(seeds):
             for first in (2, budget // 2):
                 began = perf_counter()
@@ -98,7 +109,8 @@ def measured(explainer, texts, budget, seeds, with_peers):
             wrong = replace(e, surrogate=e.surrogate.repeated(np.random.default_rng(seed).permutation(n)))
             c = explainer.shapley(wrong, queries=budget, seed=seed)
             add("shuffled", c.values, c.interval, perf_counter())
-            add("fixed shuffled", *noise(table, n, budget, seed), perf_counter())
+            if text not in truths:
+                add("fixed shuffled", *noise(table, n, budget, seed), perf_counter())
             for name, estimator in (peers(n, seed) if with_peers else {}).items():
                 began = perf_counter()
                 guess = estimator.approximate(budget, game)
@@ -113,17 +125,25 @@ def main():
     parser.add_argument("--texts", type=int, default=8)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--long", action="store_true", help="reviews of 100 to 200 units")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     for name in options.models:
         model, device = named(name, "cpu")
         explainer = Explainer(*model, device=device, check=0, pairs=False, progress=False)
-        texts = [text for text in sentences(872) if 9 <= len(explainer.tokens(text)) <= 13][: options.texts]
+        texts, truths = [text for text in sentences(872) if 9 <= len(explainer.tokens(text)) <= 13][: options.texts], {}
+        if options.long:
+            for text in reviews(tokenizer(), options.texts, 100, 190):
+                true = explainer.shapley(explainer(text, queries=500), queries=_MANY)
+                print(f"{len(true.units)} units, standard error of the true values {np.mean(true.errors):.5f}", flush=True)
+                truths[text] = true.values
+            texts = list(truths)
         for budget in options.budgets:
+            runs_of = measured(explainer, texts, budget, options.seeds, options.peers, truths)
             print(
                 f"\n{name}, {len(texts)} texts, {budget} queries\n{'':<26}{'RMSE':>8}{'coverage':>10}{'seconds':>9}", flush=True
             )
-            for estimator, runs in measured(explainer, texts, budget, options.seeds, options.peers).items():
+            for estimator, runs in runs_of.items():
                 errors, holds, seconds = zip(*runs, strict=True)
                 covered = "" if holds[0] is None else f"{np.concatenate(holds).mean():.3f}"
                 rmse = np.sqrt((np.concatenate(errors) ** 2).mean())
