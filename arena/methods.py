@@ -42,6 +42,8 @@ def method(name: str, rows: str) -> Callable[[Fit], Fit]:
     return enter
 
 
+@method("joint-halves", "halves")
+@method("joint-even", "even")
 @method("joint", "mixed")
 def joint(keep, scores, kinds):
     """The default of slalom."""
@@ -102,7 +104,6 @@ def _enter(name: str, rows: str, peer: PeerMethod) -> None:
 
 
 _enter("trees", "even", Trees())
-_enter("trees-mixed", "mixed", Trees())
 _enter("proxyspex", "halves", ProxySpex())
 _enter("hamming-gp", "even", HammingGP())
 _enter("hamming-gp-mixed", "mixed", HammingGP())

@@ -26,6 +26,7 @@ FOLDER = Path(__file__).parent / "scores"
 ERRORS = ("near", "far", "halves", "alone")
 COLUMNS = (*ERRORS, "LDS", "seconds")
 _WORST = 2.0
+_ALIKE = 0.05  # p value from which two methods are called equal
 
 
 def run(names, jobs=1):
@@ -102,25 +103,22 @@ class Table:
 
     def lines(self, budget, cases):
         """Yield the table of some cases, as lines of Markdown."""
-        yield f"| {budget} queries | {' | '.join(COLUMNS)} |"
-        yield "|---" * (len(COLUMNS) + 1) + "|"
-        values = {(name, column): self.values(name, budget, column, cases) for name in self.scores for column in COLUMNS}
-        best = {}
-        for column in COLUMNS:
-            means = {name: np.nanmean(values[name, column]) * (-1 if column == "LDS" else 1) for name in self.scores}
-            best[column] = min(means, key=means.__getitem__)
-        order = sorted(self.scores, key=lambda name: np.nanmean(values[name, "near"]) + np.nanmean(values[name, "far"]))
-        for name in order:
+        means = {column: self.means(budget, column, cases) for column in COLUMNS}
+        means = {column: found for column, found in means.items() if found}
+        best = {column: (max if column == "LDS" else min)(found, key=found.__getitem__) for column, found in means.items()}
+        yield f"| {budget} queries | {' | '.join(means)} |"
+        yield "|---" * (len(means) + 1) + "|"
+        for name in sorted(self.scores, key=lambda name: means["near"][name] + means["far"][name]):
             cells = []
-            for column in COLUMNS:
-                found = summarize(values[name, column])
+            for column, found in means.items():
+                values = self.values(name, budget, column, cases)
                 if column == "seconds":
-                    cells.append(f"{found.mean:.2f}")
+                    cells.append(f"{found[name]:.2f}")
                 elif best[column] == name:
-                    cells.append(f"**{found.mean:.3f}** ± {found.half_width:.3f}")
+                    cells.append(f"**{found[name]:.3f}** ± {summarize(values).half_width:.3f}")
                 else:
-                    p = compare_paired(values[name, column], values[best[column], column]).p
-                    cells.append(f"{found.mean:.3f} ± {found.half_width:.3f}{'' if p < 0.05 else ' ='}")
+                    alike = compare_paired(values, self.values(best[column], budget, column, cases)).p >= _ALIKE
+                    cells.append(f"{found[name]:.3f} ± {summarize(values).half_width:.3f}{' =' if alike else ''}")
             yield f"| {name} | {' | '.join(cells)} |"
 
     def by_case(self, budget, column):
