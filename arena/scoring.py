@@ -13,14 +13,14 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from scipy.stats import kendalltau, rankdata, spearmanr
+from scipy.stats import kendalltau, rankdata, spearmanr, wilcoxon
 from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 from arena.answers import BUDGETS, load
 from arena.cases import CASES
 from arena.methods import METHODS
-from slalom.evaluate import compare_paired, summarize
+from slalom.evaluate import summarize
 
 FOLDER = Path(__file__).parent / "scores"
 ERRORS = ("near", "far", "halves", "alone")
@@ -89,12 +89,13 @@ class Table:
         for name in METHODS:
             file = FOLDER / f"{name}.csv"
             if file.exists():
-                self.scores[name] = list(csv.DictReader(file.read_text().splitlines()))
+                rows = list(csv.DictReader(file.read_text().splitlines()))
+                self.scores[name] = {column: np.array([row[column] or "nan" for row in rows]) for column in rows[0]}
 
     def values(self, name, budget, column, cases):
         """Return a column of a method by text, NaN where there is none."""
-        rows = [row for row in self.scores[name] if row["budget"] == str(budget) and row["case"] in cases]
-        return np.array([row[column] or np.nan for row in rows], dtype=float)
+        scores = self.scores[name]
+        return scores[column][(scores["budget"] == str(budget)) & np.isin(scores["case"], list(cases))].astype(float)
 
     def means(self, budget, column, cases):
         """Return the mean of each method that has one."""
@@ -117,7 +118,8 @@ class Table:
                 elif best[column] == name:
                     cells.append(f"**{found[name]:.3f}** ± {summarize(values).half_width:.3f}")
                 else:
-                    alike = compare_paired(values, self.values(best[column], budget, column, cases)).p >= _ALIKE
+                    apart = (values - self.values(best[column], budget, column, cases))[np.isfinite(values)]
+                    alike = not apart.any() or wilcoxon(apart, method="asymptotic").pvalue >= _ALIKE
                     cells.append(f"{found[name]:.3f} ± {summarize(values).half_width:.3f}{' =' if alike else ''}")
             yield f"| {name} | {' | '.join(cells)} |"
 
