@@ -48,7 +48,9 @@ class ContextExplainer:
         trust_remote_code: Whether a model given by its folder may run Python modules of its own.
         max_cost: Most dollars that all calls may spend, as in `Explainer`. With a cache file a server may be asked how it reads
             the answer before the estimate.
-        cache, progress, prices: As in `Explainer`.
+        cache: As in `Explainer`.
+        progress: As in `Explainer`.
+        prices: As in `Explainer`.
         **options: Options of `Explainer` that a call may replace: tolerance, max_queries, check, seed and pairs.
 
     Example:
@@ -244,7 +246,9 @@ def context(
     For several questions or parts of an answer, and for `ask` and `flip`, use `ContextExplainer`.
 
     Args:
-        model, tokenizer, context: As in `ContextExplainer`.
+        model: As in `ContextExplainer`.
+        tokenizer: As in `ContextExplainer`.
+        context: As in `ContextExplainer`.
         answer: Default: the most probable one, written by the model from all sources.
         part: The number of a sentence of the answer, beginning with 1. Default: all of it.
         span: First character of a part of the answer, and the character after its last one.
