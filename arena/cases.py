@@ -38,29 +38,31 @@ class Case:
 
     Attributes:
         name: Name of the file of its answers.
-        model: "bundled", "imdb-bert-2", "words", "smollm2", "sources", or a name of arena/models.py.
+        model: "bundled", "imdb-bert-2", "words", "smollm2", or a name of arena/models.py.
         data: Which texts: "reviews", "sentences", "news", "intents" or "sources".
+        about: What it is, in a line.
         chosen: Whether defaults of slalom were chosen on it.
     """
 
     name: str
     model: str
     data: str
+    about: str
     chosen: bool = False
 
 
 CASES = (
-    Case("bundled-reviews", "bundled", "reviews", chosen=True),
-    Case("bundled-sentences", "bundled", "sentences", chosen=True),
-    Case("bert2-reviews", "imdb-bert-2", "reviews", chosen=True),
-    Case("bert6-reviews", "imdb-bert-6", "reviews"),
-    Case("gpt4-reviews", "imdb-gpt-4", "reviews"),
-    Case("tfidf-reviews", "words", "reviews"),
-    Case("distilbert-sentences", "sst2-distilbert-4", "sentences"),
-    Case("agnews", "agnews-bert-3", "news"),
-    Case("intents", "intents-bert-2", "intents"),
-    Case("smollm2-sentences", "smollm2", "sentences"),
-    Case("sources", "smollm2", "sources"),
+    Case("bundled-reviews", "bundled", "reviews", "the bundled classifier (BERT, 2 layers), IMDB reviews", chosen=True),
+    Case("bundled-sentences", "bundled", "sentences", "the bundled classifier, SST-2 sentences", chosen=True),
+    Case("bert2-reviews", "imdb-bert-2", "reviews", "BERT, 2 layers of hidden size 384, IMDB reviews", chosen=True),
+    Case("bert6-reviews", "imdb-bert-6", "reviews", "BERT, 6 layers of hidden size 384, IMDB reviews"),
+    Case("gpt4-reviews", "imdb-gpt-4", "reviews", "GPT-2, 4 layers of hidden size 384, IMDB reviews"),
+    Case("tfidf-reviews", "words", "reviews", "TF-IDF of words and a logistic regression, IMDB reviews"),
+    Case("distilbert-sentences", "sst2-distilbert-4", "sentences", "DistilBERT, 4 layers of hidden size 384, SST-2 sentences"),
+    Case("agnews", "agnews-bert-3", "news", "BERT, 3 layers, four classes of news (AG News)"),
+    Case("intents", "intents-bert-2", "intents", "BERT, 2 layers, six intents of questions to a bank (banking77)"),
+    Case("smollm2-sentences", "smollm2", "sentences", "SmolLM2-135M with a prompt of four examples, SST-2 sentences"),
+    Case("sources", "smollm2", "sources", "SmolLM2-135M, log probability of its answer, sentences of a context of news"),
 )
 
 

@@ -13,7 +13,8 @@ Methods that predict what a model says of parts of a text, on the same stored an
 near: mean squared error of the changes by 1 to 10 removed units, relative to the variance of the scores of far parts. far:
 parts of all sizes; halves: random halves; alone: single units, all three as 1 - R2. None of the parts was given to any method.
 Errors above 2 count as 2. LDS: rank correlation on the far parts. seconds: a fit with its predictions, on one core. Means over
-texts, with 95% intervals; bold: the best; "=": no difference from it by a Wilcoxon test on the same texts (p >= 0.05).
+texts, with 95% intervals; bold: the best; "=": no difference from it by a Wilcoxon test on the same texts (p >= 0.05). Models,
+texts and methods are listed at the end.
 """
 
 _SOURCES = """SmolLM2-135M, contexts of 16 to 66 sentences of news, a question about one of them, the log probability of the
@@ -56,7 +57,11 @@ def page() -> str:
     lines += ["## By model", ""]
     for column in ("near", "far"):
         lines += [*table.by_case(200, column), "", *table.by_case(500, column), ""]
-    lines += ["## Methods", ""]
+    lines += ["## Models and texts", ""]
+    for case in CASES:
+        sizes = [len(text.kinds) for text in load(case)]
+        lines.append(f"- `{case.name}`: {case.about}; {len(sizes)} texts of {min(sizes)} to {max(sizes)} units")
+    lines += ["", "## Methods", ""]
     lines += [f"- `{name}`, on {METHODS[name].rows} rows: {METHODS[name].summary}" for name in table.scores]
     return "\n".join(lines) + "\n"
 
