@@ -20,8 +20,8 @@ texts and methods are listed at the end.
 _SOURCES = """SmolLM2-135M, contexts of 16 to 66 sentences of news, a question about one of them, the log probability of the
 answer that the model gave itself. The authors of SPEX report, for other contexts, models and questions, 1 - R2 on random
 halves of 0.37 to 0.46 with 6,900 queries, and of 0.47 to 0.55 for linear fits."""
-_ROWS = """Rows that are fitted are those that `joint` asks (mixed: units alone, small deletions, subsets), subsets of even sizes (even),
-or random halves (halves)."""
+_ROWS = """Rows that are fitted are those that `joint` asks (mixed: units alone, small deletions, subsets), subsets of even
+sizes (even), or random halves (halves)."""
 _BRIEF = {
     "joint": "slalom, `joint` (default)",
     "joint-even": "the same fit, on the rows of the peers below",
