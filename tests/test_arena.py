@@ -5,11 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from arena import answers
 from arena.answers import BUDGETS, POOLS, Text, load
 from arena.cases import CASES
 from arena.methods import METHODS
 from arena.page import brief, page
 from arena.scoring import Table, errors
+
+from reviews import SHARED
 
 TEXTS = [(case.name, i, text) for case in CASES for i, text in enumerate(load(case))]
 
@@ -92,3 +95,16 @@ def test_pages_have_the_numbers_of_the_scores():
     root = Path(__file__).parents[1]
     assert "\n".join(brief(Table())) in (root / "README.md").read_text(encoding="utf-8")
     assert (root / "results" / "arena.md").read_text(encoding="utf-8") == page()
+
+
+def test_stored_answers_are_those_of_the_model(tmp_path, monkeypatch):
+    case = next(case for case in CASES if case.name == "bundled-sentences")
+    if not (SHARED / "data" / "sst2_dev.jsonl.gz").exists():
+        pytest.skip(f"needs the sentences of SST-2 in {SHARED}; SLALOM_SHARED names the folder")
+    stored = dict(np.load(answers.FOLDER / f"{case.name}.npz"))
+    monkeypatch.setattr(answers, "FOLDER", tmp_path)
+    answers.ask(case, tmp_path, "cpu", number=1)
+    again = dict(np.load(tmp_path / f"{case.name}.npz"))
+    assert set(again) == {name for name in stored if name.startswith("0 ")}
+    for name, part in again.items():
+        assert np.allclose(stored[name], part, atol=1e-4), name
