@@ -21,6 +21,8 @@ def main():
     steps.add_parser("table", help="print the table of all methods that have run, and write results/arena.md")
     options = parser.parse_args()
     if options.step == "ask":
+        if not options.models.is_dir():
+            parser.error(f"--models must be a folder; {options.models} is none")
         for case in CASES:
             if case.name in options.cases or "all" in options.cases:
                 ask(case, options.models, options.device, options.texts)
@@ -29,6 +31,8 @@ def main():
     from arena.scoring import run  # noqa: PLC0415
 
     if options.step == "run":
+        if options.jobs < 1:
+            parser.error(f"--jobs must be at least 1; got {options.jobs}")
         unknown = sorted(set(options.methods) - {*METHODS, "all"})
         if unknown:
             parser.error(f"there is no method {unknown[0]!r}; there are {', '.join(METHODS)}")

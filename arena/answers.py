@@ -2,8 +2,8 @@
 
 Rows to fit, for each of the budgets: `mixed`, those that `joint` asks; `even`, as many units kept as any other number;
 `halves`, each unit kept with probability 1/2. A budget has the first rows of the last two. Rows to test, none of which is among
-those: `near`, 1 to 10 units removed; `far`, of every size; `halves`; `alone`, single units. A file has all texts of a case:
-masks as bits, scores in single precision.
+those: `near`, 1 to 10 units removed; `far`, of every size; `halves`. A file has all texts of a case: masks as bits, scores in
+single precision.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from slalom.methods import OURS, JointMethod
 
 FOLDER = Path(__file__).parent / "answers"
 BUDGETS = (100, 200, 500)
-TESTS = {"near": 240, "far": 300, "halves": 150, "alone": 50}  # rows, at most
+TESTS = {"near": 240, "far": 300, "halves": 150}  # rows, at most
 POOLS = ("mixed", "even", "halves")
 _LEAST = 50  # test rows near a text and far from it
 _NEAR = 10  # units removed, at most
@@ -129,7 +129,7 @@ def _fresh(name: str, n: int, rng: np.random.Generator, seen: set[bytes]) -> Ite
         elif name == "far":
             row = _sized(n, int(rng.integers(1, n)), rng)
         else:
-            row = _half(n, rng) if name == "halves" else _sized(n, 1, rng)
+            row = _half(n, rng)
         if row.tobytes() not in seen:
             seen.add(row.tobytes())
             number -= 1

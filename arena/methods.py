@@ -61,7 +61,7 @@ def formula(keep, scores, kinds):
 
 @method("slalom-eff", "even")
 def slalom_eff(keep, scores, kinds):
-    """SLALOM-eff of Leemann et al.: values averaged by softmax, without competition or link."""
+    """The fit of SLALOM-eff (Leemann et al.): values averaged by softmax, without competition or link."""
     return _of_kinds(Alternating(), keep, scores, kinds)
 
 
@@ -74,24 +74,22 @@ def ridge(keep, scores, kinds):
 
 @method("lasso", "even")
 def lasso(keep, scores, kinds):
-    """The lasso of ContextCite (Cohen-Wang et al.), its strength by cross-validation."""
+    """A lasso, as in ContextCite (Cohen-Wang et al.), its strength by cross-validation."""
     return LassoCV(cv=5, max_iter=5000).fit(keep.astype(float), scores).predict
 
 
 @method("lime", "even")
 def lime(keep, scores, kinds):
-    """LIME's weighted ridge regression (Ribeiro et al.)."""
+    """Ridge regression with the weights of LIME (Ribeiro et al.)."""
     distance = 100.0 * (1.0 - np.sqrt(keep.mean(axis=1)))
     return Ridge(alpha=1.0).fit(keep.astype(float), scores, np.exp(-(distance**2) / (2.0 * 25.0**2))).predict
 
 
 @method("kernel-shap", "even")
 def kernel_shap(keep, scores, kinds):
-    """KernelSHAP's weighted regression (Lundberg and Lee), for rows of even sizes."""
+    """A regression with the weights of KernelSHAP (Lundberg and Lee), for rows of even sizes."""
     n, kept = keep.shape[1], keep.sum(axis=1)
-    inside = (kept > 0) & (kept < n)
-    weights = np.where(inside, (n - 1.0) / np.maximum(kept * (n - kept), 1), 1e3)  # over comb(n, k), as rows of a size are
-    return Ridge(alpha=1e-3).fit(keep.astype(float), scores, weights).predict
+    return Ridge(alpha=1e-3).fit(keep.astype(float), scores, (n - 1.0) / np.maximum(kept * (n - kept), 1)).predict
 
 
 def _enter(name: str, rows: str, peer: PeerMethod) -> None:

@@ -1,7 +1,7 @@
 """Errors of methods on the texts of the arena, and the table of them.
 
 near: mean squared error of the change from the whole text, relative to the variance of the scores of the far rows. far,
-halves, alone: 1 - R2. Above 2 an error counts as 2, so that no text decides a mean. LDS: rank correlation of predicted and
+halves: 1 - R2. Above 2 an error counts as 2, so that no text decides a mean. LDS: rank correlation of predicted and
 true scores of the far rows. seconds: of one fit with its predictions.
 """
 
@@ -23,7 +23,7 @@ from arena.methods import METHODS
 from slalom.evaluate import summarize
 
 FOLDER = Path(__file__).parent / "scores"
-ERRORS = ("near", "far", "halves", "alone")
+ERRORS = ("near", "far", "halves")
 COLUMNS = (*ERRORS, "LDS", "seconds")
 _WORST = 2.0
 _ALIKE = 0.05  # p value from which two methods are called equal

@@ -157,14 +157,14 @@ def test_an_additive_model_is_found_exactly():
     assert found.errors.max() < 0.02
 
 
-def test_intervals_hold_with_an_explanation_that_is_wrong():
+def test_intervals_hold_and_the_surrogate_of_the_explanation_changes_nothing():
     x, truth, holds = explainer(), exact(), []
     e = x(TEXT, queries=30)
     wrong = replace(e, surrogate=Slalom(np.linspace(9.0, -9.0, 7), np.zeros(7)))
-    for seed in range(25):
-        found = x.shapley(wrong, queries=60, seed=seed)
+    for seed in range(15):
+        found = x.shapley(e, queries=60, seed=seed)
+        assert found.to_dict() == x.shapley(wrong, queries=60, seed=seed).to_dict()
         assert found.values.sum() == pytest.approx(truth.sum())
-        assert found.errors.max() < 0.5  # the answers of the other folds, not the explanation, are corrected
         holds.append((found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1]))
     assert np.mean(holds) > 0.9
 
@@ -187,7 +187,7 @@ def test_all_classes_have_values_that_sum_to_zero():
         return [[1.0 * ("one" in t), 2.0 * ("two" in t and "three" in t), -1.0 * ("six" in t)] for t in texts]
 
     x = Explainer(logits, output="logits", labels=["a", "b", "c"], unit="word", check=0)
-    found = x.shapley(x(TEXT, queries=40, target="all"), queries=60)
+    found = x.shapley(x(TEXT, queries=40, target="all"), queries=100)
     assert found.values.shape == found.errors.shape == (7, 3)
     assert found.interval.shape == (7, 2, 3)
     assert np.allclose(found.values.sum(axis=1), 0.0, atol=1e-9)
@@ -199,7 +199,7 @@ def test_all_classes_have_values_that_sum_to_zero():
 
 def test_the_table_and_the_dictionary_have_every_unit():
     x = explainer()
-    found = x.shapley(x("to be or not to be two five", queries=30), queries=60)
+    found = x.shapley(x("to be or not to be two five", queries=30), queries=120)
     lines = str(found).splitlines()
     assert lines[0].startswith("Shapley values of the model (1), 95% intervals, ")
     assert len(lines) == 9
@@ -229,3 +229,23 @@ def test_what_does_not_fit_is_an_error():
     )
     with pytest.raises(InputError, match="need exact scores"):
         x.shapley(e, queries=60)
+
+
+def test_tiny_scores_have_errors_as_others_have():
+    """Squares of such scores are 0: they are brought to a usual size first."""
+    tiny = explainer(lambda texts: [1e-200 * score for score in products(texts)])
+    x = explainer()
+    small, usual = (one.shapley(one(TEXT, queries=10), queries=40) for one in (tiny, x))
+    assert np.allclose(small.values / 1e-200, usual.values, rtol=1e-6)
+    assert np.allclose(small.errors / 1e-200, usual.errors, rtol=1e-6)
+    assert usual.errors.min() > 0.0
+
+
+def test_few_queries_are_said_to_be_few():
+    x = explainer()
+    e = x(TEXT, queries=10)
+    assert "may be too narrow" in x.shapley(e, queries=40).table()
+    assert "too narrow" not in x.shapley(e, queries=120).table()
+    assert "too narrow" not in x.shapley(e, queries=128).table()
+    with pytest.raises(InputError, match="seed"):
+        x.shapley(e, queries=40, seed=-1)

@@ -464,14 +464,14 @@ class Explainer:
         return confirm(explanation, ask, empty, threshold, max_queries)
 
     def shapley(self, explanation: Explanation, *, queries: int = 200, seed: int | None = 0) -> CertifiedShapley:
-        """Return Shapley values of the model itself, with 95% intervals that hold where the surrogate is poor, too.
+        """Return Shapley values of the model itself, with 95% intervals that do not need the surrogate to be right.
 
         The model is asked about random parts of the text and their complements. Surrogates fitted to four fifths of the
         answers are corrected by the others, so the values have no bias; a better surrogate makes intervals narrower. Queries
-        for all parts of the text make the values exact.
+        for all parts of the text make the values exact. With fewer than 100 queries answers that are rare are easily missed.
 
         Args:
-            explanation: An explanation of this model; one of few queries will do.
+            explanation: An explanation of this model; one of few queries will do, as only its held-out answers are used.
             queries: Number of queries, at least 12 or all.
             seed: Seed of the queries. None draws one.
 

@@ -304,7 +304,7 @@ def test_certified_shapley_values_follow_the_explanation(run):
     found = explainer.shapley(explainer(text, seed=1), queries=60, seed=1)
     assert out.endswith(f"{found.table(2)}\n")
     assert json.loads(run("explain", text, "--certify", 60, "--seed", 1, "--json")[1])["certified"] == found.to_dict()
-    assert run("explain", text, "--certify", 5)[2] == "error: Shapley values of 7 units need at least 12 queries; got 5\n"
+    assert run("explain", text, "--certify", 5)[2] == "error: --certify must be at least 12; got 5\n"
 
 
 def test_a_text_without_a_deciding_token_has_a_flip_by_itself(run):

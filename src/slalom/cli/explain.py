@@ -35,7 +35,8 @@ class Output:
     """Plot value against importance, or bars (.png, .svg, .pdf)."""
     out: Out = None
     certify: Annotated[int | None, Parameter(group=BUDGET, metavar="N")] = None
-    """Further queries per text, for Shapley values of the model with 95% intervals; not in --dry-run."""
+    """Further queries per text, at least 12, for Shapley values of the model with 95% intervals: printed, and in --json. They
+    are not in --out and not counted by --dry-run and --max-cost."""
 
 
 def explain(
@@ -205,10 +206,16 @@ def _flip(explainer: Any, e: Any, wanted: bool | None) -> tuple[bool, Any]:
 
 def _certified(explainer: Any, e: Any, output: Output, seed: int, screen: Any = None) -> dict[str, Any]:
     """Return the Shapley values of the model by their key, where they are wanted; print them on a screen."""
-    values = None if output.certify is None else explainer.shapley(e, queries=output.certify, seed=seed)
-    if values is not None and screen is not None:
+    if output.certify is None:
+        return {}
+    try:
+        values = explainer.shapley(e, queries=output.certify, seed=seed)
+    except InputError as error:  # the explanation is paid for, and other texts follow
+        complain(f"no Shapley values of the model: {error}")
+        return {"certified": None}
+    if screen is not None:
         screen.print(values.table(output.top), markup=False, highlight=False, soft_wrap=True)
-    return {} if values is None else {"certified": values.to_dict()}
+    return {"certified": values.to_dict()}
 
 
 def _texts(text: str | None, rows: Rows) -> list[str]:
@@ -223,7 +230,11 @@ def _texts(text: str | None, rows: Rows) -> list[str]:
 
 
 def _check_outputs(file: Path | None, output: Output) -> None:
+    from slalom.pipeline.certifying import LEAST_PAIRED  # noqa: PLC0415
+
     check_outputs(file, output.html, output.png, output.out)
+    if output.certify is not None and output.certify < LEAST_PAIRED:
+        raise InputError(f"--certify must be at least {LEAST_PAIRED}; got {output.certify}")
     if output.png is not None and output.png.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"a picture must be a .png, .svg or .pdf file; got {str(output.png)!r}")
     if output.png is not None:

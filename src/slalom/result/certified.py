@@ -8,6 +8,8 @@ import numpy as np
 from slalom.core.checks import Floats, freeze, plain
 from slalom.result.plain import number, occurrence
 
+_FEW = 100  # queries below which rare answers are easily missed
+
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,7 +22,8 @@ class CertifiedShapley:
         units: Names of the units (n,).
         values: Estimated Shapley values (n,)*; they sum to the score of the whole text less that of the empty one.
         errors: Their standard errors (n,)*.
-        interval: 95% intervals (n, 2)*; of width 0 where every part of the text was asked.
+        interval: 95% intervals (n, 2)*; of width 0 where every part of the text was asked. With fewer than 100 queries they
+            are too narrow where answers to a few parts of the text are unlike all others, and none of these was asked.
         queries: Number of distinct queries.
         target: Label of the explained class, or "all".
         labels: Labels of all classes.
@@ -53,7 +56,10 @@ class CertifiedShapley:
             column = int(np.abs(values[i]).argmax())
             value, low, high = (f"{number(x):>8}" for x in (values[i, column], *interval[i, :, column]))
             lines.append(f"{name:<{max(map(len, names))}}  {value}  {low} to {high}  {labels[column]}".rstrip())
-        return "\n".join([*lines, *([f"{n - top} more"] if n > top else [])])
+        lines += [f"{n - top} more"] if n > top else []
+        if self.queries < _FEW and self.errors.any():
+            lines.append(f"from {self.queries} queries: where a few parts of the text decide, intervals may be too narrow")
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as lists, numbers and strings."""
