@@ -1,4 +1,4 @@
-"""The models and texts of the arena.
+"""The models and texts of the arena; what asking them needs is imported where they are asked.
 
 A case is a model and texts in units; `choice` are the cases on which defaults of slalom were chosen, `report` those on which
 nothing was. Data and models are looked for as benchmarks/reviews.py and arena/models.py say.
@@ -14,18 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arena.models import TESTS, made
-from context import _plain as plain
-from lexicon import of_intents
-from slalom import ContextExplainer, Explainer
-from slalom.contexts import sources_of
-from slalom.models import Prompted
-
-from near_and_far import named
-from prompted import FEW_SHOT, LABELS, language_model
-from reviews import rows
-
 TEXTS = 12
+_FILES = {"reviews": "imdb_test", "sentences": "sst2_dev", "news": "agnews_test", "intents": "banking77_test"}
 SOURCES = (16, 32, 64)  # sentences of a context
 _LONGEST = 24  # tokens of an answer
 _QUESTION = "What is said about {subject}? Answer with one short sentence."
@@ -85,7 +75,11 @@ def asked(case: Case, folder: Path, device: str, number: int = TEXTS) -> Iterato
 
 def texts(data: str) -> Iterator[str]:
     """Yield texts in a random order."""
-    found = rows(TESTS[{"reviews": "imdb", "sentences": "sst2", "news": "agnews"}.get(data, data)])
+    from lexicon import of_intents  # noqa: PLC0415
+
+    from reviews import rows  # noqa: PLC0415
+
+    found = rows(_FILES[data])
     found = of_intents(found) if data == "intents" else found
     seen = {row["text"] for row in rows("imdb_train")} if data == "reviews" else set()
     least, most = {"reviews": (30, 130), "sentences": (12, 40), "news": (20, 60), "intents": (8, 30)}[data]
@@ -95,24 +89,40 @@ def texts(data: str) -> Iterator[str]:
             yield text
 
 
-def _explainer(name: str, folder: Path, device: str) -> Explainer:
+def _explainer(name: str, folder: Path, device: str) -> Any:
+    from slalom import Explainer  # noqa: PLC0415
+    from slalom.models import Prompted  # noqa: PLC0415
+
+    from near_and_far import named  # noqa: PLC0415
+    from prompted import FEW_SHOT, LABELS  # noqa: PLC0415
+
     options: dict[str, Any] = {"check": 0, "pairs": False, "progress": False}
     if name == "smollm2":
         return Explainer(Prompted(*_language_model(folder, device), FEW_SHOT, LABELS), **options)
     if name in ("bundled", "imdb-bert-2", "words"):
         model, device_ = named(name, device)
         return Explainer(*model, device=device_, unit="word" if name == "words" else None, **options)
+    from arena.models import made  # noqa: PLC0415
+
     return Explainer(made(name, folder, device), device=device, **options)
 
 
 @cache
 def _language_model(folder: Path, device: str) -> tuple[Any, Any]:
+    from prompted import language_model  # noqa: PLC0415
+
     own = folder / "smollm2.gguf"
     return language_model(str(own) if own.exists() else None, device)  # type: ignore[no-any-return]
 
 
 def _sources(model: tuple[Any, Any]) -> Iterator[Asked]:
     """Yield contexts of news about which the language model has answered a question itself."""
+    from context import _plain as plain  # noqa: PLC0415
+    from slalom import ContextExplainer  # noqa: PLC0415
+    from slalom.contexts import sources_of  # noqa: PLC0415
+
+    from reviews import rows  # noqa: PLC0415
+
     news = [plain(row["text"]) for row in rows("agnews_test")]
     order = iter(np.random.default_rng(5).permutation(len(news)).tolist())
     for turn in range(len(news)):

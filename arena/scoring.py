@@ -85,7 +85,7 @@ class Table:
     """Scores of all methods that have run, as arrays over the same texts."""
 
     def __init__(self):
-        self.scores = {}
+        self.scores, self._rows = {}, {}
         for name in METHODS:
             file = FOLDER / f"{name}.csv"
             if file.exists():
@@ -94,8 +94,10 @@ class Table:
 
     def values(self, name, budget, column, cases):
         """Return a column of a method by text, NaN where there is none."""
-        scores = self.scores[name]
-        return scores[column][(scores["budget"] == str(budget)) & np.isin(scores["case"], list(cases))].astype(float)
+        scores, key = self.scores[name], (name, budget, frozenset(cases))
+        if key not in self._rows:
+            self._rows[key] = np.flatnonzero((scores["budget"] == str(budget)) & np.isin(scores["case"], list(cases)))
+        return scores[column][self._rows[key]].astype(float)
 
     def means(self, budget, column, cases):
         """Return the mean of each method that has one."""

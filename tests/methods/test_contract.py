@@ -8,7 +8,7 @@ import pytest
 
 from slalom import Explainer
 from slalom.core import Additive
-from slalom.methods import BlackBoxMethod, list_methods
+from slalom.methods import BlackBoxMethod, list_methods, peers
 from tests.cases import cases
 
 pytestmark = [
@@ -42,6 +42,12 @@ def installed(method):
 
 METHODS = {name: method for name, method in list_methods().items() if method.needs == ("queries",) and installed(method)}
 METHODS["halves"] = Halves()
+
+
+@pytest.fixture(autouse=True)
+def _few_trees(monkeypatch):
+    """Trees: what holds for every method does not need a thousand of them."""
+    monkeypatch.setattr(peers, "_ROUNDS", (50, 100))
 
 
 class Counting:
