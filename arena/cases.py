@@ -1,7 +1,7 @@
 """The models and texts of the arena; what asking them needs is imported where they are asked.
 
-A case is a model and texts in units; `choice` are the cases on which defaults of slalom were chosen, `report` those on which
-nothing was. Data and models are looked for as benchmarks/reviews.py and arena/models.py say.
+A case is a model and texts in units. REPORT are the cases on which no default of slalom was chosen. Data and models are looked
+for as benchmarks/reviews.py and arena/models.py say.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 TEXTS = 12
-_FILES = {"reviews": "imdb_test", "sentences": "sst2_dev", "news": "agnews_test", "intents": "banking77_test"}
+FILES = {"reviews": "imdb_test", "sentences": "sst2_dev", "news": "agnews_test", "intents": "banking77_test"}  # texts by kind
 SOURCES = (16, 32, 64)  # sentences of a context
 _LONGEST = 24  # tokens of an answer
 _QUESTION = "What is said about {subject}? Answer with one short sentence."
@@ -54,6 +54,7 @@ CASES = (
     Case("smollm2-sentences", "smollm2", "sentences", "SmolLM2-135M with a prompt of four examples, SST-2 sentences"),
     Case("sources", "smollm2", "sources", "SmolLM2-135M, log probability of its answer, sentences of a context of news"),
 )
+REPORT = frozenset(case.name for case in CASES if not case.chosen)
 
 
 class Asked(NamedTuple):
@@ -79,7 +80,7 @@ def texts(data: str) -> Iterator[str]:
 
     from reviews import rows  # noqa: PLC0415
 
-    found = rows(_FILES[data])
+    found = rows(FILES[data])
     found = of_intents(found) if data == "intents" else found
     seen = {row["text"] for row in rows("imdb_train")} if data == "reviews" else set()
     least, most = {"reviews": (30, 130), "sentences": (12, 40), "news": (20, 60), "intents": (8, 30)}[data]
@@ -117,7 +118,7 @@ def _language_model(folder: Path, device: str) -> tuple[Any, Any]:
 
 def _sources(model: tuple[Any, Any]) -> Iterator[Asked]:
     """Yield contexts of news about which the language model has answered a question itself."""
-    from context import _plain as plain  # noqa: PLC0415
+    from context import plain  # noqa: PLC0415
     from slalom import ContextExplainer  # noqa: PLC0415
     from slalom.contexts import sources_of  # noqa: PLC0415
 

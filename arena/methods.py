@@ -49,8 +49,8 @@ def joint(keep, scores, kinds):
     """The default of slalom."""
     n = len(kinds)
     units = Units(("",) * n, np.zeros((n, 2), dtype=np.int64), np.arange(n), np.arange(n), kinds)
-    found = OURS[0].posterior(units, keep, Observed(scores))
-    return lambda rows: found.model(rows.astype(float))
+    model = OURS[0].surrogate(units, keep, Observed(scores))
+    return lambda rows: model(rows.astype(float))
 
 
 @method("formula", "even")

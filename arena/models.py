@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from arena.cases import FILES
 from experiments.starts import begin, encoder
 from experiments.training import Labelled, Recipe, train
 from lexicon import of_intents
@@ -33,14 +34,13 @@ class Trained(NamedTuple):
 
 
 MODELS = {
-    "imdb-bert-6": Trained("imdb", "bert", 6, 320),
-    "imdb-gpt-4": Trained("imdb", "gpt2", 4, 320, replace(_RECIPE, epochs=5, learning_rate=3e-4)),
-    "sst2-distilbert-4": Trained("sst2", "distilbert", 4, 96),
-    "agnews-bert-3": Trained("agnews", "bert", 3, 160),
+    "imdb-bert-6": Trained("reviews", "bert", 6, 320),
+    "imdb-gpt-4": Trained("reviews", "gpt2", 4, 320, replace(_RECIPE, epochs=5, learning_rate=3e-4)),
+    "sst2-distilbert-4": Trained("sentences", "distilbert", 4, 96),
+    "agnews-bert-3": Trained("news", "bert", 3, 160),
     "intents-bert-2": Trained("intents", "bert", 2, 64, replace(_RECIPE, epochs=10)),
 }
-_FILES = {"imdb": "imdb_train", "sst2": "sst2_train", "agnews": "agnews_train10k", "intents": "banking77_train"}
-TESTS = {"imdb": "imdb_test", "sst2": "sst2_dev", "agnews": "agnews_test", "intents": "banking77_test"}
+_TRAINING = {"reviews": "imdb_train", "sentences": "sst2_train", "news": "agnews_train10k", "intents": "banking77_train"}
 
 
 def labelled(file):
@@ -55,7 +55,7 @@ def made(name, folder, device):
     """Train a classifier into a folder of its name, if it is not there yet; return the folder."""
     out, how = Path(folder) / name, MODELS[name]
     if not (out / "README.md").exists():
-        data, test = labelled(_FILES[how.data]), labelled(TESTS[how.data])
+        data, test = labelled(_TRAINING[how.data]), labelled(FILES[how.data])
         start = begin(out, how.arch, how.layers, data.texts, data.names, max_length=how.most, given=encoder())
         recipe = replace(how.recipe, init=start, max_length=how.most)
         print(name, train(data, out, recipe, test=test, device=device, progress=False), flush=True)

@@ -1,7 +1,7 @@
 """The page of the arena: results/arena.md."""
 
 from arena.answers import BUDGETS, load
-from arena.cases import CASES
+from arena.cases import CASES, REPORT
 from arena.methods import METHODS
 from arena.scoring import Table
 
@@ -45,13 +45,14 @@ def page() -> str:
     missing = [name for name in _BRIEF if name not in table.scores]
     if missing:
         raise SystemExit(f"error: the table needs scores of {', '.join(missing)}; python -m arena run {' '.join(missing)}")
-    report, chosen = {case.name for case in CASES if not case.chosen}, {case.name for case in CASES if case.chosen}
-    lines = [_TOP.format(cases=len(CASES), texts=sum(len(load(case)) for case in CASES)), "## Where slalom loses", ""]
-    lines += [f"- {line}" for line in _lost(table, report)]
+    sizes = {case: [len(text.kinds) for text in load(case)] for case in CASES}
+    chosen = {case.name for case in CASES} - REPORT
+    lines = [_TOP.format(cases=len(CASES), texts=sum(map(len, sizes.values()))), "## Where slalom loses", ""]
+    lines += [f"- {line}" for line in _lost(table)]
     lines += ["", "## Models that were used for no choice", ""]
     for budget in BUDGETS:
-        lines += [*table.lines(budget, report), ""]
-    taus = (table.stability(budget, column, report) for budget in BUDGETS for column in ("near", "far"))
+        lines += [*table.lines(budget, REPORT), ""]
+    taus = (table.stability(budget, column, REPORT) for budget in BUDGETS for column in ("near", "far"))
     lines += [
         f"Ranks of the methods on two halves of the texts agree: Kendall's tau at least {min(taus):.2f} (near and far).",
         "",
@@ -66,9 +67,8 @@ def page() -> str:
     for column in ("near", "far"):
         lines += [*table.by_case(200, column), "", *table.by_case(500, column), ""]
     lines += ["## Models and texts", ""]
-    for case in CASES:
-        sizes = [len(text.kinds) for text in load(case)]
-        lines.append(f"- `{case.name}`: {case.about}; {len(sizes)} texts of {min(sizes)} to {max(sizes)} units")
+    for case, units in sizes.items():
+        lines.append(f"- `{case.name}`: {case.about}; {len(units)} texts of {min(units)} to {max(units)} units")
     lines += ["", "## Methods", "", _ROWS, ""]
     lines += [f"- `{name}`, on {METHODS[name].rows} rows: {METHODS[name].summary}" for name in table.scores]
     return "\n".join(lines) + "\n"
@@ -76,34 +76,34 @@ def page() -> str:
 
 def brief(table: Table) -> list[str]:
     """Return the short table of the README: cases of the report, 200 and 500 queries."""
-    report = {case.name for case in CASES if not case.chosen}
+    columns, budgets = ("near", "far", "halves", "seconds"), (200, 500)
+    means = {(column, budget): table.means(budget, column, REPORT) for column in columns for budget in budgets}
     lines = ["| 200 / 500 queries | near | far | random halves | seconds |", "|---|---|---|---|---|"]
     for name, title in _BRIEF.items():
-        cells = []
-        for column in ("near", "far", "halves", "seconds"):
-            cells.append(" / ".join(_bold(table, name, budget, column, report) for budget in (200, 500)))
+        cells = [" / ".join(_shown(means[column, budget], name, column) for budget in budgets) for column in columns]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
 
 
-def _bold(table: Table, name: str, budget: int, column: str, cases: set[str]) -> str:
-    means = {other: table.means(budget, column, cases)[other] for other in _BRIEF}
-    text = f"{means[name]:.2f}" if column == "seconds" else f"{means[name]:.3f}"
-    return f"**{text}**" if column != "seconds" and means[name] == min(means.values()) else text
+def _shown(means: dict[str, float], name: str, column: str) -> str:
+    """Return a mean of a method; in bold where it is the least of the short table, but for seconds."""
+    if column == "seconds":
+        return f"{means[name]:.2f}"
+    return f"**{means[name]:.3f}**" if means[name] == min(means[other] for other in _BRIEF) else f"{means[name]:.3f}"
 
 
-def _lost(table: Table, cases: set[str]) -> list[str]:
+def _lost(table: Table) -> list[str]:
     """Return a line for each column and budget in which a method of others is better than `joint`, on cases of the report."""
     found = []
     for budget in BUDGETS:
         for column in ("near", "far", "halves"):
-            means = table.means(budget, column, cases)
+            means = table.means(budget, column, REPORT)
             best = min((name for name in means if not name.startswith("joint")), key=means.__getitem__)
             if means[best] < means["joint"]:
                 rows = "halves" if METHODS[best].rows == "halves" else "even"
                 ours = f"joint {means['joint']:.3f} (on the same kind of rows {means[f'joint-{rows}']:.3f})"
                 found.append(f"{column}, {budget} queries: {best} {means[best]:.3f}, {ours}.")
-        for case in sorted(cases):
+        for case in sorted(REPORT):
             for column in ("near", "far"):
                 means = table.means(budget, column, {case})
                 others = (name for name in means if not name.startswith("joint") and means[name] < means["joint"])

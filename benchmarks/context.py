@@ -152,7 +152,7 @@ def make_rows(options: argparse.Namespace) -> None:
     """Append contexts of real sentences, a question and the model's own answer to a file of rows."""
     opened = gzip.open if options.texts.suffix == ".gz" else open
     with opened(options.texts, "rt", encoding="utf-8") as file:
-        texts = [_plain(json.loads(line)["text"]) for line in file]
+        texts = [plain(json.loads(line)["text"]) for line in file]
     order = np.random.default_rng(options.seed).permutation(len(texts))
     language_model, made = language_model_of(options.lm, device=options.device), 0
     with options.rows.open("a", encoding="utf-8") as file:
@@ -178,7 +178,7 @@ def make_rows(options: argparse.Namespace) -> None:
         )
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a text without HTML, and on one line."""
     text = re.sub(r" ?#39;", "'", html.unescape(text).replace("\\", " "))
     return " ".join(re.sub(r"<[^>]*>", " ", text).split())

@@ -86,18 +86,23 @@ class PeerMethod(Method):
         """Return the function of masks (m, p) that explains scores (m,), which are not all equal."""
 
 
+class TreeMethod(PeerMethod):
+    """A method that begins with gradient-boosted trees."""
+
+    extra: ClassVar[str | None] = "peers"
+
+    def seconds(self, n: int, rows: int) -> float:
+        return rows * (_TREE_ROW + _TREE_UNIT * n)
+
+
 @final
 @dataclass(frozen=True)
-class Trees(PeerMethod):
+class Trees(TreeMethod):
     """Gradient-boosted trees, written out as their leaves."""
 
     sampler: Sampler = field(default_factory=Scales)
     name: str = "trees"
     summary: str = "gradient-boosted trees of LightGBM on subsets of every size, tuned as in ProxySPEX"
-    extra: ClassVar[str | None] = "peers"
-
-    def seconds(self, n: int, rows: int) -> float:
-        return rows * (_TREE_ROW + _TREE_UNIT * n)
 
     def fit(self, keep: Keep, scores: Floats, seed: int) -> Function:
         order = np.random.default_rng(seed).permutation(len(keep))  # rows come by size
@@ -106,7 +111,7 @@ class Trees(PeerMethod):
 
 @final
 @dataclass(frozen=True)
-class ProxySpex(PeerMethod):
+class ProxySpex(TreeMethod):
     """ProxySPEX: the strongest Fourier coefficients of trees, fitted again by ridge regression.
 
     The recipe of shapiq 1.4, whose results it reproduces for 200 rows and more; for fewer, leaves may be smaller.
@@ -115,10 +120,6 @@ class ProxySpex(PeerMethod):
     sampler: Sampler = field(default_factory=Halves)
     name: str = "proxyspex"
     summary: str = "ProxySPEX of Butler et al.: sparse Fourier coefficients of trees, on random halves"
-    extra: ClassVar[str | None] = "peers"
-
-    def seconds(self, n: int, rows: int) -> float:
-        return rows * (_TREE_ROW + _TREE_UNIT * n)
 
     def fit(self, keep: Keep, scores: Floats, seed: int) -> Function:
         n, support = keep.shape[1], strongest(fourier(_leaves(boosted(keep, scores, seed))))
