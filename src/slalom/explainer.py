@@ -17,10 +17,13 @@ from slalom.methods import JointMethod, Method
 from slalom.methods import method as find_method
 from slalom.models import Decision, Engine, Estimate, Model, Output, Prices, Queries, Reading, Target, model_of
 from slalom.models.costs import Spending
+from slalom.models.removal import Removal, removal_name
 from slalom.pipeline import LEAST_QUERIES, Options, Pipeline, Step, certify, refine
 from slalom.result import CertifiedShapley, Explanation, Explanations, Failure, Flip, presence
 from slalom.result.flip import Masks, Reply, Rule, confirm
-from slalom.text import CHOSEN, UnitFunction, Units, as_texts
+from slalom.text import CHOSEN, UnitFunction, Units, as_examples
+
+Example = str | tuple[Any, ...] | Mapping[str, Any]  # a text, or a record of fields
 
 
 class CallOptions(TypedDict, total=False):
@@ -56,6 +59,8 @@ class ModelKeywords(TypedDict, total=False):
     long: Literal["cut", "window"]
     prices: Mapping[str, Any] | Prices | str | Path | None
     max_cost: float | None
+    removal: Removal
+    background: Any
 
 
 @final
@@ -103,6 +108,11 @@ class Explainer:
             is an error before any request; a request that would exceed it is not sent.
         prior: A Lexicon of the model, or its file: what `joint` begins with, so that fewer queries do (0: none but the text
             and its new words). Other methods of a call do not use it.
+        removal: What it means to remove units: "drop" (what follows moves forward), "mask" (the mask or unknown token in
+            their place; "_" for models that read strings), "blank" (the padding token; blanks), or a function that takes the
+            kept parts of a text, with None for each gap, and returns a text, or several for the mean of their scores.
+        background: Rows of values, as a data frame or dictionaries, that replace removed fields which are no texts: the mean of
+            the scores over up to eight of them. Default: such a field is missing (NaN).
 
     Raises:
         InputError: If the model cannot be explained or an option is out of range.
@@ -140,17 +150,19 @@ class Explainer:
         prices: Mapping[str, Any] | Prices | str | Path | None = None,
         max_cost: float | None = None,
         prior: Lexicon | str | Path | None = None,
+        removal: Removal = "drop",
+        background: Any = None,
     ) -> None:
         self.prior = Lexicon.load(prior) if isinstance(prior, (str, Path)) else prior
         chosen = find_method(method) if self.prior is None else self.prior.on(find_method(method))
         self.options = Options(
             chosen, unit, queries, check, target, _drawn(seed), long,
-            tolerance=tolerance, max_queries=max_queries, pairs=pairs,
+            tolerance=tolerance, max_queries=max_queries, pairs=pairs, removal=removal_name(removal),
         )  # fmt: skip
         self.model: Model = model_of(
             model, tokenizer, output=output, labels=labels, precision=precision, device=device, batch_size=batch_size,
-            trust_remote_code=trust_remote_code,
-        )  # fmt: skip
+            trust_remote_code=trust_remote_code, background=background,
+        ).removing(removal)  # fmt: skip
         self.engine = Engine(self.model, cache, identity, progress)
         self.engine.spending = Spending(self.model, prices, max_cost)
         self.pipeline = Pipeline(self.model, self.engine)
@@ -174,16 +186,34 @@ class Explainer:
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, text: str, /, *, errors: Literal["raise", "keep"] = ..., **options: Unpack[CallOptions]
+        self, text: Example, /, *, errors: Literal["raise", "keep"] = ..., **options: Unpack[CallOptions]
     ) -> Explanation: ...
     @overload
     def __call__(
-        self, text: Iterable[str], /, *, errors: Literal["raise", "keep"] = ..., **options: Unpack[CallOptions]
+        self,
+        text: Iterable[Example],
+        /,
+        *,
+        columns: Sequence[str] | str | None = ...,
+        errors: Literal["raise", "keep"] = ...,
+        **options: Unpack[CallOptions],
     ) -> Explanations: ...
     def __call__(
-        self, text: str | Iterable[str], /, *, errors: Literal["raise", "keep"] = "raise", **options: Unpack[CallOptions]
+        self,
+        text: Example | Iterable[Example],
+        /,
+        *,
+        columns: Sequence[str] | str | None = None,
+        errors: Literal["raise", "keep"] = "raise",
+        **options: Unpack[CallOptions],
     ) -> Explanation | Explanations:
         """Explain one text, or several at once, which share batches.
+
+        Args:
+            text: A string; a tuple or a dictionary of fields for a model that takes such; a list of these; a data frame.
+            columns: Columns of a data frame that are the fields of a record, or the one that has the texts.
+            errors: With "keep" a text that fails is left out of the result, which lists it as a Failure.
+            **options: Options of the Explainer that this call replaces.
 
         Example:
             >>> explainer = Explainer(lambda texts: [float("good" in text) for text in texts], output="log_odds", queries=50)
@@ -191,12 +221,12 @@ class Explainer:
             [[1], [0]]
         """
         chosen = self._configured(errors=errors, **options)
-        if isinstance(text, str):
+        texts, single = as_examples(text, columns, self.model.reads_records)
+        if single:
             chosen = replace(chosen, errors="raise")
-        texts = [text] if isinstance(text, str) else as_texts(text)
         self._check(texts, chosen)
         explanations = Explanations(self.pipeline.run(texts, chosen))
-        return explanations[0] if isinstance(text, str) else explanations
+        return explanations[0] if single else explanations
 
     def stream(
         self, texts: Iterable[str], /, *, errors: Literal["raise", "keep"] = "raise", **options: Unpack[CallOptions]
@@ -216,7 +246,7 @@ class Explainer:
             >>> [e.text for e in explainer.stream(["a good film", "good"])]
             ['a good film', 'good']
         """
-        chosen, listed = self._configured(errors=errors, **options), as_texts(texts)
+        chosen, listed = self._configured(errors=errors, **options), as_examples(texts, None, self.model.reads_records)[0]
         self._check(listed, chosen)
         yield from self.pipeline.run(listed, chosen)
 
@@ -266,8 +296,9 @@ class Explainer:
         """
         whole_number("first", first, 2)
         chosen = self._configured(**options)
-        self._check([text], chosen)
-        yield from refine(self.pipeline, text, chosen, first, seconds)
+        (example,) = as_examples(text, None, self.model.reads_records)[0]
+        self._check([example], chosen)
+        yield from refine(self.pipeline, example, chosen, first, seconds)
 
     def _check(self, texts: Sequence[Any], options: Options) -> None:
         """Fail before any query where the target is not a class or the texts cost too much."""
@@ -306,7 +337,7 @@ class Explainer:
         """
         chosen = self._configured(errors=errors, **options)
         self._check_target(chosen)
-        return self._estimated([text] if isinstance(text, str) else as_texts(text), chosen)
+        return self._estimated(as_examples(text, None, self.model.reads_records)[0], chosen)
 
     def _estimated(self, texts: Sequence[Any], options: Options) -> Estimate:
         with warnings.catch_warnings():  # the call itself warns
@@ -414,7 +445,7 @@ class Explainer:
         """
         self.model.head.resolve(target, np.zeros(self.model.head.n_outputs))  # fails before any query
         queries = []
-        for text in as_texts(texts):
+        for text in as_examples(texts, None, self.model.reads_records)[0]:
             reading, _ = self.pipeline.read(text, "token", self.options.long)
             queries.append(Queries(reading, np.ones((1, len(reading.names)), dtype=bool)))
         answers = self.engine(queries)

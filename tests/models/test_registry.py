@@ -20,6 +20,7 @@ OPTIONS = {
     "device": "cpu",
     "batch_size": 8,
     "trust_remote_code": True,
+    "background": [{"stars": 1}],
 }
 
 

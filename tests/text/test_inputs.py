@@ -73,7 +73,7 @@ REFUSED = {
     "list of lists": (lambda: [["good"]], "a text must be a string; got list"),
     "list of arrays": (lambda: [np.array(["a", "b"]), "c"], "a text must be a string; got ndarray"),
     "array of a text": (lambda: np.array("a text"), "without dimensions"),
-    "rows": (lambda: [{"text": "good"}], "a text must be a string; got dict"),
+    "rows": (lambda: [{"text": "good"}], "score answers strings, so it takes one text; got the fields 'text'"),
 }
 
 

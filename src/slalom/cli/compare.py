@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slalom.cli.inputs import texts_of_file
+from slalom.cli.inputs import examples_of
 from slalom.cli.language_models import LanguageModel
 from slalom.cli.options import BUDGET, EXPLANATION, INPUT, OUTPUT, Cost, Html, Json, Out, Positive, Rows, Target, Unit, class_of
 from slalom.cli.printing import UsageError, check_outputs, complain, console, print_estimate, print_line, written
@@ -78,12 +78,12 @@ def compare(
     if rows.file is None:
         raise UsageError("the texts are missing; add --file FILE")
     names, measures, budgets = _names("--methods", of.methods), _names("--metrics", of.metrics), _budgets(queries)
-    chosen, human = _texts(rows.file, rows.column, of.texts, whole_number("seed", of.seed, 0))
+    chosen, human = _texts(rows, rows.file, of.texts, whole_number("seed", of.seed, 0))
     check_outputs(rows.file, output.out, output.csv, output.html)
     labelled = None if of.corpus is None else read_labelled(of.corpus)
     if labelled is not None and len(labelled.names) != 2:
         raise InputError(f"--corpus must have two labels; {of.corpus} has {len(labelled.names)}")
-    asked, about_model = model.load(language_model)
+    asked, about_model = model.load(language_model, rows)
     options: dict[str, Any] = {
         "methods": DEFAULT_METHODS if names is None else names, "queries": budgets, "measures": measures,
         "target": class_of(of.target), "unit": of.unit, "seed": of.seed, "cache": cost.cache, "prices": cost.prices,
@@ -156,16 +156,16 @@ def _number(number: float, name: str) -> str:
     return f"{number:.3f}" if abs(number) < 100 else f"{number:.3g}"
 
 
-def _texts(path: Path, column: str | None, most: int, seed: int) -> tuple[list[str], list[tuple[list[str], Any]] | None]:
+def _texts(given: Rows, path: Path, most: int, seed: int) -> tuple[list[str], list[tuple[list[str], Any]] | None]:
     """Return texts of a file, drawn at random and in their order, and the words that people have marked in them."""
-    rows = list(read_rows(path)) if has_rows(path) and column is None else []
+    rows = list(read_rows(path)) if has_rows(path) and not given.given else []
     if rows and all("words" in row and "maps" in row for row in rows):
         from slalom.evaluate import yelp_hat  # noqa: PLC0415
 
         annotated = yelp_hat(rows)
         chosen = [annotated[i] for i in _drawn(len(annotated), most, seed, path)]
         return [item.text for item in chosen], [(list(item.words), item.maps) for item in chosen]
-    texts = [text for text in texts_of_file(path, column) if text.strip()]
+    texts = [text for text in examples_of(given) if text.strip()]
     return [texts[i] for i in _drawn(len(texts), most, seed, path)], None
 
 

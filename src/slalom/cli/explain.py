@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from slalom.cli.inputs import STANDARD_INPUT, texts_of_file
+from slalom.cli.inputs import STANDARD_INPUT, examples_of
 from slalom.cli.language_models import LanguageModel
 from slalom.cli.options import BUDGET, OUTPUT, Budget, Cost, Explaining, Html, Json, Out, Rows, Top, class_of, fields_of
 from slalom.cli.printing import UsageError, check_outputs, complain, console, print_estimate
@@ -67,11 +67,11 @@ def explain(
     texts, out = _texts(text, rows), output.out
     _check_outputs(rows.file, output)
     done = _resumed(out, texts) if out else []
-    asked, about_model = model.load(language_model)
+    asked, about_model = model.load(language_model, rows)
     explainer = Explainer(
         asked, method=explaining.method, unit=explaining.unit, seed=explaining.seed, long=explaining.long,
-        prior=explaining.prior, cache=cost.cache, prices=cost.prices, max_cost=cost.max_cost, **fields_of(budget),
-        **about_model,
+        prior=explaining.prior, removal=explaining.removal, cache=cost.cache, prices=cost.prices, max_cost=cost.max_cost,
+        **fields_of(budget), **about_model,
     )  # fmt: skip
     if output.flip and not explainer.options.method.signed:
         raise InputError(
@@ -223,10 +223,10 @@ def _texts(text: str | None, rows: Rows) -> list[str]:
         got = "both" if text is not None else "neither"
         raise UsageError(f"give a TEXT, - for standard input, or --file FILE; got {got}")
     if text is not None and text != STANDARD_INPUT:
-        if rows.column is not None:
-            raise UsageError("--column is for the rows of a file or of standard input; got a TEXT")
+        if rows.given:
+            raise UsageError("columns are for the rows of a file or of standard input; got a TEXT")
         return [text]
-    return texts_of_file(rows.file or Path(STANDARD_INPUT), rows.column)
+    return examples_of(rows)
 
 
 def _check_outputs(file: Path | None, output: Output) -> None:

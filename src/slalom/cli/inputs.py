@@ -1,8 +1,12 @@
 """Where the texts of a command come from: files of lines or rows, and standard input."""
 
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+from slalom.cli.options import Rows
+from slalom.cli.printing import UsageError
 from slalom.errors import InputError
 from slalom.files import has_rows, json_rows, lines_of, looks_like_json_rows, read_rows, read_text, texts_of
 
@@ -17,6 +21,52 @@ def texts_of_file(path: Path, column: str | None) -> list[str]:
     if has_rows(path):
         return texts_of(read_rows(path), DEFAULT_COLUMN if column is None else column, str(path))
     return _lines(read_text(path), str(path), column)
+
+
+def examples_of(given: Rows) -> list[str]:
+    """Return the texts of a file or of standard input, or records of the columns that are named."""
+    from slalom.text import Record  # noqa: PLC0415
+
+    path, names = given.file or Path(STANDARD_INPUT), list(given.column)
+    if given.pair is not None:
+        names = [name.strip() for name in given.pair.split(",")]
+        if len(names) != 2 or given.column or given.numeric:
+            got = f"{given.pair!r}{' with other columns' if given.column or given.numeric else ''}"
+            raise UsageError(f"--pair names the columns of two texts, as premise,hypothesis; got {got}")
+    if len(names) + len(given.numeric) < 2:
+        if given.numeric:
+            raise UsageError("--numeric is for columns beside those of texts; name these with --column")
+        return texts_of_file(path, names[0] if names else None)
+    rows, source = rows_of(path), str(given.file or "standard input")
+    columns = {name: list[Any](texts_of(rows, name, source)) for name in names}
+    columns |= {name: numbers_of(rows, name, source) for name in given.numeric}
+    examples = zip(*columns.values(), strict=True)
+    return [Record(dict(zip(columns, values, strict=True)), "dict" if given.pair is None else "tuple") for values in examples]
+
+
+def rows_of(path: Path) -> list[Mapping[str, Any]]:
+    """Return the rows of a file or of standard input."""
+    if path == Path(STANDARD_INPUT):
+        return list(json_rows(read_standard_input(), "standard input"))
+    if not has_rows(path):
+        raise InputError(f"columns are for rows (.jsonl, .json, .csv, .tsv); {path} has one text per line")
+    return list(read_rows(path))
+
+
+def numbers_of(rows: Iterable[Mapping[str, Any]], column: str, source: str) -> list[float]:
+    """Return the numbers in one column of rows; NaN where there is none."""
+    numbers = []
+    for number, row in enumerate(rows, start=1):
+        value = row.get(column)
+        try:
+            numbers.append(float("nan") if value is None or value == "" else float(value))
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f'row {number} of {source} must have a number in its field "{column}"; it has {value!r:.40}'
+            ) from error
+    if all(column not in row for row in rows):
+        raise InputError(f'{source} must have a column "{column}"; its rows have none')
+    return [int(number) if number.is_integer() else number for number in numbers]
 
 
 def read_standard_input() -> str:

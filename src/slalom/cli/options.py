@@ -63,11 +63,21 @@ Queries = Annotated[Any, Parameter(group=BUDGET, converter=queries_option, metav
 @Parameter(name="*", group=INPUT)
 @dataclass(frozen=True)
 class Rows:
-    """Files with texts."""
+    """Files with texts, or with records of several fields."""
 
     file: Path | None = None
     """Texts by line, or rows (.jsonl, .json, .csv, .tsv; .gz); - is stdin."""
-    column: Column = None
+    column: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=False)] = ()
+    """Column of the rows that holds the texts (default: text); repeated: the fields of each example."""
+    numeric: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=False)] = ()
+    """Column of numbers that is a field beside the texts; may be repeated."""
+    pair: str | None = None
+    """Columns of the two texts of a pair, as premise,hypothesis."""
+
+    @property
+    def given(self) -> bool:
+        """Whether columns are named."""
+        return bool(self.column or self.numeric or self.pair)
 
 
 @Parameter(name="*", group=MODEL)
@@ -91,6 +101,8 @@ class Explaining:
     target: Target = None
     long: Long = "cut"
     seed: Seed = 0
+    removal: Literal["drop", "mask", "blank"] = "drop"
+    """What removing means: drop (default), or mask or blank in its place."""
     prior: str | None = None
     """File of `slalom lexicon build`: fewer queries do, --queries 0 too; bundled: that of the bundled classifier."""
 

@@ -12,10 +12,12 @@ from typing import Any, Literal
 
 from cyclopts import Parameter
 
+from slalom.cli.inputs import numbers_of, rows_of
 from slalom.cli.language_models import LanguageModel, labels_of
-from slalom.cli.options import MODEL, Device, TrustCode
+from slalom.cli.options import MODEL, Device, Rows, TrustCode
 from slalom.cli.printing import UsageError
 from slalom.errors import InputError, one_line, require
+from slalom.files import texts_of
 
 _PICKLES = (".joblib", ".pkl", ".pickle")
 
@@ -33,21 +35,37 @@ class AnyClassifier:
     trust_remote_code: TrustCode = False
     trust_pickle: bool = False
     """Unpickle --model, which runs whatever code is in it."""
+    background: Path | None = None
+    """Rows whose values replace removed columns that are no texts (default: they are missing)."""
 
-    def load(self, language_model: LanguageModel) -> tuple[Any, dict[str, Any]]:
+    def load(self, language_model: LanguageModel, columns: Rows = Rows()) -> tuple[Any, dict[str, Any]]:
         """Return the model that the options name, and the options of the Explainer about it."""
         code = None if self.model is None else _user_object(self.model, self.trust_pickle)
         if code is not None:
             replace(language_model, labels=None).check(self.model)
             labels = None if language_model.labels is None else labels_of(language_model.labels)
             about: dict[str, Any] = {"output": self.output, "labels": labels, "device": self.device}
+            about["background"] = self._background(columns, texts=hasattr(code, "predict"))
             return code, {**about, "trust_remote_code": self.trust_remote_code}
+        if self.background is not None:
+            raise UsageError("--background is for functions and scikit-learn models, which read columns that are no texts")
         if self.output is not None:
             raise UsageError("--output says what a Python function returns; name one with --model module:function")
         asked = language_model.load(self.model, self.device, self.trust_remote_code)
         if language_model.lm is not None:  # it is loaded already
             return asked, {}
         return asked, {"device": self.device, "trust_remote_code": self.trust_remote_code}
+
+    def _background(self, columns: Rows, texts: bool) -> list[dict[str, Any]] | None:
+        """Return the rows of the background, with the columns of texts too where the model knows which these are."""
+        if self.background is None:
+            return None
+        rows, source = rows_of(self.background), str(self.background)
+        found = {name: list[Any](texts_of(rows, name, source)) for name in (columns.column if texts else ())}
+        found |= {name: numbers_of(rows, name, source) for name in columns.numeric}
+        if not found:
+            raise UsageError("--background needs the columns that it replaces: --numeric NAME")
+        return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
 
 
 def _user_object(model: str, trust_pickle: bool) -> Any:

@@ -21,7 +21,7 @@ from slalom.explainer import Explainer, ModelKeywords
 from slalom.methods import Method, NaiveBayes
 from slalom.methods import method as find_method
 from slalom.models import Estimate, Target
-from slalom.text import UnitFunction, as_texts
+from slalom.text import UnitFunction, as_examples
 
 DEFAULT_METHODS = (
     "joint", "local", "eff", "fidel", "ridge", "leave-one-out", "lime", "kernel-shap", "integrated-gradients", "random",
@@ -178,7 +178,7 @@ def _texts(texts: Any) -> list[str]:
     """Return the texts of any ordered container, at least one."""
     if isinstance(texts, str):
         raise InputError("texts must be a list of strings; got one string; pass a list: [text]")
-    listed = as_texts(texts)
+    listed, _ = as_examples(list(texts) if isinstance(texts, tuple) else texts)
     for number, text in enumerate(listed):
         if not isinstance(text, str):
             raise InputError(f"texts must be a list of at least one string; text {number} is {type(text).__name__}")

@@ -147,9 +147,9 @@ class JointMethod(Method):
             known: What other texts tell of the parameters.
         """
         types = units.shared.type_of_unit
-        kernels: list[Kernel] = (
-            [] if len(units) == 1 else [kernel(keep, units.sizes) for kernel in (NeighbourKernel, PlaceKernel)]
-        )
+        kernels: list[Kernel] = [] if len(units) == 1 else [NeighbourKernel(keep, units.sizes)]
+        if kernels and units.move:
+            kernels.append(PlaceKernel(keep, units.sizes))
         return fitted(_counts(keep, types), scores, _profile(keep), kernels, types, before=before, known=known)
 
     def surrogate(self, units: Units, keep: Keep, scores: Observed) -> Surrogate:

@@ -11,7 +11,7 @@ from slalom.core import Observed
 from slalom.errors import require
 from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
 from slalom.models.base import InputGroup, Model, Reading, Report
-from slalom.models.callable import Function, StringReading
+from slalom.models.callable import Function
 from slalom.models.costs import Estimate, Prices, Usage, prices_of
 from slalom.models.engine import Engine
 from slalom.models.head import Decision, Head, Target, class_index, label_names
@@ -20,6 +20,7 @@ from slalom.models.prompts import LabelSet, Template, label_set
 from slalom.models.queries import Answers, Queries, QueryCost
 from slalom.models.registry import AdapterTable, adapters, model_of
 from slalom.models.sklearn import scikit_learn
+from slalom.models.strings import Infilled, StringReading
 
 if TYPE_CHECKING:
     from slalom.models.api import AnswerServer, Api
@@ -38,6 +39,7 @@ __all__ = [
     "Estimate",
     "Function",
     "Head",
+    "Infilled",
     "InputGroup",
     "LabelSet",
     "Model",

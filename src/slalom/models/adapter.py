@@ -22,6 +22,7 @@ class ModelOptions:
         device: The device to load a saved model to.
         batch_size: Strings per call.
         trust_remote_code: True lets a saved model run Python modules of its own.
+        background: Rows of values that replace removed fields which are no texts.
     """
 
     tokenizer: Any = None
@@ -31,6 +32,7 @@ class ModelOptions:
     device: str | None = None
     batch_size: int | None = None
     trust_remote_code: bool | None = None
+    background: Any = None
 
     def specified(self) -> tuple[str, ...]:
         """Return the names of the options that are set."""

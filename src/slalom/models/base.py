@@ -11,6 +11,7 @@ head                        what the outputs mean (`slalom.models.head`)
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -19,9 +20,11 @@ from numpy.typing import NDArray
 
 from slalom.core import Observed
 from slalom.core.checks import Floats
-from slalom.errors import ModelError
+from slalom.errors import InputError, ModelError
 from slalom.models.costs import Charged, about_tokens
 from slalom.models.head import Decision, Head
+from slalom.models.removal import Removal, check_removal, removal_name
+from slalom.text import Record
 
 PADDING = -1  # in the place of a token id
 _LARGEST = 1e100  # squares of scores are summed
@@ -52,6 +55,7 @@ class Reading(ABC):
         spans: Where they are in the text, (n_atoms, 2).
         types: Equal numbers where the model sees the same thing, (n_atoms,).
         cut: Number of tokens that do not fit into the model.
+        cut_from: " of" the fields that they are of; empty for a text.
         empty: Whether the model accepts an input without any atom.
         notes: Sentences about the text that are shown with its explanation.
     """
@@ -62,6 +66,7 @@ class Reading(ABC):
     types: NDArray[np.int64]
     cut: int
     empty: bool
+    cut_from: str = ""
     notes: tuple[str, ...] = ()
 
     @abstractmethod
@@ -92,6 +97,8 @@ class Model(Charged, ABC):
         name: Name of the model in messages and results.
         tokenized: Whether atoms are tokens of the model; else it reads strings, and atoms are the user's units.
         twin: The identity of another model whose answers differ by rounding, and its own identity when that was found.
+        removal: How units are removed from inputs.
+        reads_records: Whether it reads records of fields.
         variant: A setting that changes the outputs beside the model's identity, for the cache.
         costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.
         batch_tokens: Tokens of a batch at most; of a model that reads strings, their number.
@@ -104,6 +111,8 @@ class Model(Charged, ABC):
     name: str
     tokenized: bool = False
     twin: tuple[str, str] | None = None
+    removal: Removal = "drop"
+    reads_records: bool = False
     variant: str = ""
     costly_identity: bool = False
     batch_tokens: int = 4096  # what stays in the caches of a core
@@ -125,6 +134,35 @@ class Model(Charged, ABC):
             InputError: The model has no such units.
         """
         return None
+
+    def whole_fields(self, record: Record) -> frozenset[str]:
+        """Return the names of the fields of a record that are one unit.
+
+        Raises:
+            InputError: The model takes one text.
+        """
+        fields = ", ".join(map(repr, record.names))
+        raise InputError(f"{self.name} takes one text; got the fields {fields}: give one of them, several texts as a list")
+
+    def check_texts(self, record: Record) -> None:
+        """Check that all fields of a record are texts."""
+        for field in record.fields:
+            if not isinstance(field.value, str):
+                raise InputError(f"the field {field.name!r} of {self.name} must be a text; got {field.value!r}")
+
+    def removing(self, removal: Removal) -> "Model":
+        """Return the same model, from whose inputs units are removed in another way.
+
+        Raises:
+            InputError: It cannot remove them so.
+        """
+        check_removal(removal)
+        if removal == self.removal:
+            return self
+        other = copy(self)
+        other.removal = removal
+        other.variant = f"{self.variant} {removal_name(removal)}".strip()
+        return other
 
     @property
     def n_columns(self) -> int:

@@ -48,7 +48,12 @@ class Bundled(Model):
         places = np.array(encoding.offsets[1:end], dtype=np.int64).reshape(-1, 2)
         room = int(self.encoder.config["max_position_embeddings"]) - 2
         ids, unknown = np.array([encoding.ids], dtype=np.int32), self.tokenizer.token_to_id("[UNK]")
-        return TokenReading(text, ids, (1, end), places, room, long, self._token_name, unknown=unknown)
+        replacement = None
+        if self.removal in ("mask", "blank"):  # it has no token for a mask
+            replacement = unknown if self.removal == "mask" else self.tokenizer.token_to_id("[PAD]")
+        return TokenReading(
+            text, ids, [(1, end)], places, room, long, self._token_name, unknown=unknown, replacement=replacement
+        )
 
     def _token_name(self, token_id: int, covered: str) -> str:
         return str(self.tokenizer.id_to_token(token_id)) or covered
@@ -57,7 +62,7 @@ class Bundled(Model):
         if self._inside is None:
             return self, reading
         several = isinstance(reading, TokenReading) and len(reading.windows) > 1
-        return self._inside, self._inside.read(reading.text, "window" if several else "cut", None)
+        return self._inside, self._inside.removing(self.removal).read(reading.text, "window" if several else "cut", None)
 
     @cached_property
     def _inside(self) -> Model | None:

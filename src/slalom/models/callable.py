@@ -6,63 +6,37 @@
     "log_odds"          the log odds of class 1                                           itself
     "scores"            any number, or one per class: no probability is made of it        itself
 
-An atom is a piece of the string. Removing it removes the white space after it too; where two words would then touch, a blank
-is put between them. The whole text is passed on unchanged.
+It is given strings (`slalom.models.strings`), or records of fields as tuples, dictionaries or a data frame, as they were given.
 """
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
-from itertools import pairwise
 from typing import Any, final, get_args
 
 import numpy as np
-import regex
 from numpy.typing import NDArray
 
 from slalom.core.checks import Floats, whole_number
-from slalom.errors import InputError, ModelError, SlalomError, one_line
+from slalom.errors import InputError, ModelError, SlalomError, did_you_mean, one_line, require
 from slalom.models.adapter import Adapter, ModelOptions, Output
-from slalom.models.base import InputGroup, Model, Reading
+from slalom.models.base import Model, Reading
 from slalom.models.head import Decision, Head, label_names
+from slalom.models.strings import Background, RecordReading, StringReading, background_rows
+from slalom.text import Record
+from slalom.text.record import Row
 
 OUTPUTS: tuple[str, ...] = get_args(Output)
-_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_WORD_CHARACTER = regex.compile(rf"(?![{_UNSPACED}])[\p{{L}}\p{{N}}\p{{M}}_]")  # two of these side by side make one word
 _MIN_PROBABILITY = 1e-9  # probabilities are clipped to it
 _BATCH_SIZE = 256  # strings per call
-
-
-@final
-class StringReading(Reading):
-    """A text in pieces, for models that read strings.
-
-    Args:
-        spans: Spans of its units, (n, 2); atom i ends where the next one begins.
-        empty: Whether the model accepts an empty string.
-    """
-
-    def __init__(self, text: str, spans: NDArray[np.int64], empty: bool) -> None:
-        self.text, self.spans, self.cut, self.empty = text, spans, 0, empty
-        self.names = tuple(text[a:b] for a, b in spans.tolist())
-        self.types = np.unique(np.array(self.names, dtype=object), return_inverse=True)[1].astype(np.int64)
-        starts = [0, *spans[1:, 0].tolist(), len(text)]
-        self.pieces = [text[a:b] for a, b in pairwise(starts)] if len(spans) else []
-
-    def groups(self, keep: NDArray[np.bool_]) -> list[InputGroup]:
-        texts = [self.text if row.all() else self._joined(np.flatnonzero(row).tolist()) for row in keep]
-        keys = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
-        return [InputGroup(np.arange(len(keep)), 1, lambda: (texts, keys))]
-
-    def _joined(self, numbers: list[int]) -> str:
-        parts: list[str] = []
-        for before, i in pairwise([-1, *numbers]):
-            piece = self.pieces[i]
-            if parts and i != before + 1 and all(map(_WORD_CHARACTER.match, (parts[-1][-1], piece.lstrip()[:1]))):
-                parts.append(" ")
-            parts.append(piece)
-        return "".join(parts).strip()
+_OTHER_INPUT = (
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ValueError,
+    AssertionError,
+)  # of a function of records that is given a string
 
 
 @final
@@ -77,6 +51,7 @@ class Function(Model):
         name: What to call the model. Default: the callable's name.
         fingerprint: Returns a string that changes whenever the answers may. It is called only where a cache needs it.
         decide: Returns the decisions about whole texts. Default: they follow from the outputs.
+        background: What replaces removed fields of records that are no texts.
 
     Example:
         >>> model = Function(lambda texts: [text.count("!") - 1.0 for text in texts], "log_odds")
@@ -95,7 +70,8 @@ class Function(Model):
         independent: bool = False,
         name: str | None = None,
         fingerprint: Callable[[], str | None] | None = None,
-        decide: Callable[[Sequence[str]], list[Decision]] | None = None,
+        decide: Callable[[Sequence[Any]], list[Decision]] | None = None,
+        background: Background = Background(),  # noqa: B008  # it is never changed
     ) -> None:
         if output not in OUTPUTS:
             raise InputError(f"output must say what the callable returns, one of {', '.join(OUTPUTS)}; got {output!r}")
@@ -103,11 +79,14 @@ class Function(Model):
         self.batch_tokens = _BATCH_SIZE if batch_size is None else whole_number("batch_size", batch_size, 1)
         self.variant = f"{output} independent" if independent else output
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
-        self.fingerprint, self.decide = fingerprint, decide
+        self.fingerprint, self.decide, self.background = fingerprint, decide, background
         self.head = Head("classes", ("0", "1"))  # until the first answer shows the number of columns
-        n = self.collect(self.submit(["a"])).shape[1]
-        self.empty = self._takes_empty()
         names = None if labels is None else label_names(labels)
+        n, self.no_strings = self._columns(names)
+        self.reads_records = self.no_strings is not None or bool(background.fields)
+        self._empty = dict[Any, bool]()
+        if not self.reads_records:
+            self._takes_empty("")
         expected = n if n > 1 else 2 if output != "scores" or len(names or ()) == 2 else 1
         if names is None:
             names = tuple(map(str, range(expected))) if expected > 1 else ("output",)
@@ -117,31 +96,97 @@ class Function(Model):
             raise InputError(f"labels must differ from each other; got {', '.join(names)}")
         self.head = Head("labels" if independent else "score" if n == 1 else "classes", names, output != "scores")
 
-    def _takes_empty(self) -> bool:
-        try:
-            return bool(np.isfinite(self.collect(self.submit([""]))).all())
-        except ModelError:
-            return False
+    def _columns(self, names: Sequence[str] | None) -> tuple[int, ModelError | None]:
+        """Return the number of columns, and why it does not take strings.
 
-    def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> StringReading:
+        The columns are those of the answer to a string, or to a pair; else those of the labels.
+        """
+        if self.background.fields:
+            return self._width(self.background.example()), None
+        try:
+            return self._width("a"), None
+        except ModelError as error:
+            if not isinstance(error.__cause__, _OTHER_INPUT) or not self._may_take_records(names):
+                raise
+            refused = error
+        try:
+            return self._width(("a", "a")), refused
+        except ModelError:
+            return 1 if self.output == "log_odds" or names is None else len(names), refused
+
+    def _width(self, example: Any) -> int:
+        return int(self.collect(self.submit([example])).shape[1])
+
+    def _may_take_records(self, names: Sequence[str] | None) -> bool:
+        return names is not None or self.output in ("log_odds", "scores")
+
+    def _takes_empty(self, example: Any) -> bool:
+        key = example if isinstance(example, str) else tuple(example)
+        if key not in self._empty:
+            try:
+                self._empty[key] = bool(np.isfinite(self.collect(self.submit([example]))).all())
+            except ModelError:
+                self._empty[key] = False
+        return self._empty[key]
+
+    def whole_fields(self, record: Record) -> frozenset[str]:
+        return self.background.whole(record)
+
+    def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> Reading:
         assert spans is not None  # it reads strings
-        return StringReading(text, spans, self.empty)
+        if not isinstance(text, Record):
+            if self.background.fields:
+                raise InputError(
+                    f"{self.name} reads the fields {listed(self.background.fields)}; got a text: give a dictionary"
+                )
+            if self.no_strings is not None:
+                raise self.no_strings
+            return StringReading(text, spans, self._takes_empty(""), self.removal)
+        if not self.reads_records:
+            raise InputError(
+                f"{self.name} answers strings, so it takes one text; got the fields {listed(text.names)}: give several texts as"
+                " a list; a function of records must fail for a string"
+            )
+        self._check_fields(text)
+        reading = RecordReading(text, spans, self.background, self.removal)
+        reading.empty = self._takes_empty(reading.examples(np.zeros(len(spans), dtype=bool))[0])
+        return reading
+
+    def _check_fields(self, record: Record) -> None:
+        known = self.background.fields
+        for name in known:
+            if name not in record.names:
+                raise InputError(
+                    f"the field {name!r} is missing: {self.name} reads {listed(known)}; got {listed(record.names)}"
+                )
+        for field in record.fields if known else ():
+            if field.name not in known:
+                near = did_you_mean(field.name, known)
+                raise InputError(f"{self.name} does not know the field {field.name!r}{near}; it reads {listed(known)}")
+            if field.name in self.background.texts and not isinstance(field.value, str):
+                raise InputError(f"the field {field.name!r} of {self.name} must be a text; got {field.value!r}")
 
     def identity(self) -> str | None:
         return None if self.fingerprint is None else self.fingerprint()
 
     def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
-        return self.head.decide(outputs) if self.decide is None else self.decide(texts)
+        if self.decide is None:
+            return self.head.decide(outputs)
+        return self.decide(given([text.example() if isinstance(text, Record) else text for text in texts]))
 
-    def submit(self, inputs: list[str]) -> tuple[int, Any]:
+    def submit(self, inputs: list[Any]) -> tuple[int, Any]:
         try:
-            return len(inputs), self.function(list(inputs))
+            return len(inputs), self.function(given(inputs))
         except (SlalomError, MemoryError):
             raise
         except Exception as error:
-            advice = "; it must take a list of strings" if isinstance(error, (TypeError, AttributeError)) else ""
+            what = "strings" if all(isinstance(one, str) for one in inputs) else "records"
+            strings = what == "strings" and isinstance(error, (TypeError, AttributeError))
+            advice = "; it must take a list of strings" if strings else ""
+            if what == "records" and any(value != value for one in inputs for value in _values(one)):  # noqa: PLR0124  # NaN
+                advice = "; removed fields that are no texts are missing (NaN): give background=, rows of their values"
             reason = f"{type(error).__name__}: {one_line(error)}{advice}"
-            raise ModelError(f"{self.name} failed on {len(inputs)} strings: {reason}") from error
+            raise ModelError(f"{self.name} failed on {len(inputs)} {what}: {reason}") from error
 
     def collect(self, handle: tuple[int, Any]) -> Floats:
         n, returned = handle
@@ -199,7 +244,7 @@ class CallableAdapter(Adapter):
     name: str = "callable"
     summary: str = "a function list[str] -> (n, n_classes); output= says what it returns"
     kind: str = "callables"
-    takes: tuple[str, ...] = ("output", "labels", "batch_size")
+    takes: tuple[str, ...] = ("output", "labels", "batch_size", "background")
 
     def matches(self, model: object) -> bool:
         return callable(model)
@@ -207,4 +252,23 @@ class CallableAdapter(Adapter):
     def adapt(self, model: Any, options: ModelOptions) -> Model:
         if options.output is None:
             raise InputError(f"a callable needs output, what it returns: {', '.join(map(repr, OUTPUTS))}", "output")
-        return Function(model, options.output, options.labels, options.batch_size)
+        background = Background(rows=background_rows(options.background))
+        return Function(model, options.output, options.labels, options.batch_size, background=background)
+
+
+def given(inputs: Sequence[Any]) -> Any:
+    """Return inputs as a callable is given them: a list of strings, tuples or dictionaries, or a data frame of rows."""
+    if not inputs or not isinstance(inputs[0], Row):
+        return list(inputs)
+    with require("a data frame", "pandas"):
+        import pandas  # noqa: PLC0415
+    return pandas.DataFrame(list(inputs))
+
+
+def _values(example: Any) -> Iterable[Any]:
+    return example.values() if isinstance(example, Mapping) else example
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names of fields for a message."""
+    return ", ".join(map(repr, names))

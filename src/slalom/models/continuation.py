@@ -20,6 +20,7 @@ from slalom.errors import InputError, ModelError
 from slalom.models.base import Model
 from slalom.models.costs import Charged, Usage, about_tokens
 from slalom.models.head import Decision, Head
+from slalom.models.removal import Removal
 from slalom.models.sources import Prompt, SourceReading, Sources, SourceTemplate
 
 SCALE = "log probability"
@@ -130,6 +131,11 @@ class Continuation(Model):
 
     def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
         return [Decision(None, None)] * len(texts)
+
+    def removing(self, removal: Removal) -> Model:
+        if removal != "drop":
+            raise InputError(f"sources are removed by removal='drop' only; got {removal!r}", "removal")
+        return self
 
     def given_units(self, text: str, kind: str) -> NDArray[np.int64] | None:
         if text != self.sources.text or kind != self.sources.kind:

@@ -9,6 +9,7 @@ background of the explanation, and only tokens of the text are removed. A token 
 belongs to the text where the template's characters in it are spaces only, else to the template.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -28,20 +29,20 @@ from slalom.models.huggingface.continuations import Continuations
 from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.module import TorchModel, Transfer, to_host
 from slalom.models.huggingface.reading import TokenReading
-from slalom.models.prompts import LOW_SHARE, PLACE, LabelSet, Message, Template, label_set
+from slalom.models.prompts import LOW_SHARE, LabelSet, Message, Template, label_set
+from slalom.text import Record
 
 _PROBE = "a good film, but not a great one"
 _MARKER = "TEXTGOESHERE"
 _PASSES = 4  # a batch of the engine has the tokens of as many passes, those of the template not counted
 
 
-class _Prompt(NamedTuple):
-    """A prompt as a string, where the text is in it, and how many characters of the text were left out before that place."""
+class _Place(NamedTuple):
+    """Where a text is in a prompt, and how many of its characters were left out before that place."""
 
-    string: str
     start: int
     end: int
-    skipped: int
+    skipped: int = 0
 
 
 @final
@@ -102,13 +103,14 @@ class Prompted(TorchModel):
         self.template = Template(template)
         self.labels = label_set(labels, self.template.lead if lead is None else lead, spellings)
         self.asked = self._template_tokens = 0
+        self.reads_records = bool(self.template.fields)
         self.continuations = Continuations(self.labels, self._paths())
         self.head = Head("classes", self.labels.names)
-        reading = self.read(_PROBE, "cut", None)
+        reading = self.read(self.template.example(_PROBE), "cut", None)
         (group,) = reading.groups(np.ones((1, len(reading.names)), dtype=bool))
         with self.session():
             self.collect(self.submit(group.build()[0]))  # fails here where the model cannot answer
-        self._template_tokens = reading.before.shape[1]
+        self._template_tokens = int(reading.places[0]) if len(reading.places) else 0
         self.asked = self.lm.computed = 0
 
     # Reading
@@ -124,46 +126,63 @@ class Prompted(TorchModel):
         chat = getattr(self.tokenizer, "chat_template", None)
         return "bos_token" in str(chat if isinstance(chat, str) else chat or "")
 
-    def _prompt(self, text: str) -> _Prompt:
-        content = self.template.content
-        if isinstance(content, str):
-            start = content.index(PLACE)
-            return _Prompt(content.replace(PLACE, text), start, start + len(text), 0)
-        before, place, after = self._rendered(_MARKER).partition(_MARKER)
-        if not place or _MARKER in after:
+    def _prompt(self, text: str) -> tuple[str, list[_Place]]:
+        """Return a prompt, and the places of the text, or of the fields of a record in their order."""
+        values = self.template.values(text)
+        marks = {name: f"{_MARKER}{i}X" for i, name in enumerate(values)}
+        fixed = re.split(rf"({'|'.join(marks.values())})", self._rendered(marks))
+        order = [list(marks.values()).index(mark) for mark in fixed[1::2]]
+        if sorted(order) != list(range(len(marks))):
             raise InputError("the tokenizer's chat template must contain every message once; give a string as the template")
-        string = self._rendered(text)
-        middle = string.removeprefix(before).removesuffix(after)
-        if before + middle + after != string or (middle != text and middle.strip() != text.strip()):
-            raise InputError(
-                f"the tokenizer's chat template changes the text {text[:40]!r}; give the template as a string instead"
-            )
-        return _Prompt(string, len(before), len(before) + len(middle), text.index(middle) if middle in text else 0)
+        string, given = self._rendered(values), list(values.values())
+        places, at = [_Place(0, 0)] * len(given), len(fixed[0])
+        for number, after in zip(order, fixed[2::2], strict=True):
+            value = given[number]
+            middle = next((way for way in (value, value.strip()) if string.startswith(way + after, at)), None)
+            if middle is None or not string.startswith(fixed[0]):
+                raise InputError(
+                    f"the tokenizer's chat template changes the text {value[:40]!r}; give the template as a string instead"
+                )
+            places[number] = _Place(at, at + len(middle), value.index(middle))
+            at += len(middle) + len(after)
+        names = list(values)
+        ordered = (
+            [places[names.index(name)] for name in text.names] if isinstance(text, Record) and text.form != "tuple" else places
+        )
+        return string, ordered
 
-    def _rendered(self, text: str) -> str:
-        messages: Any = self.template.fill(text)
-        return self.lm.chat(messages)
+    def _rendered(self, values: Mapping[str, str]) -> str:
+        filled: Any = self.template.fill(values if self.template.fields else values["text"])
+        return filled if isinstance(filled, str) else self.lm.chat(filled)
+
+    def whole_fields(self, record: Record) -> frozenset[str]:
+        self.template.values(record)
+        return super().whole_fields(record)
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
-        prompt = self._prompt(text)
-        encoding, covered = self._encode(prompt.string, add_special_tokens=False)
+        string, places = self._prompt(text)
+        encoding, covered = self._encode(string, add_special_tokens=False)
         ids = list(encoding["input_ids"])
         if self._begins_with_bos and ids[:1] != [self.tokenizer.bos_token_id]:
             ids, covered = [self.tokenizer.bos_token_id, *ids], [(0, 0), *covered]
-        chosen = [i for i, span in enumerate(covered) if _is_text(prompt, *span)]
-        first = chosen[0] if chosen else sum(b <= prompt.start for _, b in covered)
-        end = chosen[-1] + 1 if chosen else first
-        table = np.array([ids], dtype=np.int32)
-        places = np.array(covered, dtype=np.int64).reshape(-1, 2)[first:end]
-        places = np.clip(places - prompt.start, 0, prompt.end - prompt.start) + prompt.skipped
+        runs, within = list[tuple[int, int]](), list[NDArray[np.int64]]()
+        starts = [field.start for field in text.fields] if isinstance(text, Record) else [0]
+        for place, start in zip(places, starts, strict=True):
+            chosen = [i for i, span in enumerate(covered) if _is_text(string, place, *span)]
+            first = chosen[0] if chosen else sum(b <= place.start for _, b in covered)
+            end = chosen[-1] + 1 if chosen else first
+            spots = np.array(covered, dtype=np.int64).reshape(-1, 2)[first:end]
+            runs.append((first, end))
+            within.append(np.clip(spots - place.start, 0, place.end - place.start) + place.skipped + start)
         full = "which the template and the labels fill"
-        return self._fitted(text, table, (first, end), places, long, self.continuations.longest, full)
+        table = np.array([ids], dtype=np.int32)
+        return self._fitted(text, table, runs, np.concatenate(within), long, self.continuations.longest, full)
 
     def _paths(self) -> dict[str, tuple[int, ...]]:
         """Return the tokens of every continuation, as they follow the end of the prompt."""
         paths, unknown = {}, self.tokenizer.unk_token_id
         for spelling in (spelling for spellings in self.labels.continuations for spelling in spellings):
-            for anchor in (self._prompt("a").string, "\n", ":", ""):
+            for anchor in (self._prompt(self.template.example("a"))[0], "\n", ":", ""):
                 ids, both = self._ids(anchor), self._ids(anchor + spelling)
                 if both[: len(ids)] == ids and len(both) > len(ids):  # no token covers the border
                     paths[spelling] = tuple(both[len(ids) :])
@@ -209,10 +228,10 @@ class Prompted(TorchModel):
         return self.continuations.log_probabilities(logs.view(len(ids), -1))
 
 
-def _is_text(prompt: _Prompt, a: int, b: int) -> bool:
-    """Return whether a token that covers characters a to b of a prompt belongs to the text."""
+def _is_text(string: str, place: _Place, a: int, b: int) -> bool:
+    """Return whether a token that covers characters a to b of a prompt belongs to the text in a place."""
     if a >= b:
-        return prompt.start < a < prompt.end
-    if min(b, prompt.end) <= max(a, prompt.start):
+        return place.start < a < place.end
+    if min(b, place.end) <= max(a, place.start):
         return False
-    return not (prompt.string[a : max(a, prompt.start)] + prompt.string[min(b, prompt.end) : b]).strip(" ")
+    return not (string[a : max(a, place.start)] + string[min(b, place.end) : b]).strip(" ")

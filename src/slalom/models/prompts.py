@@ -6,14 +6,17 @@
 The template is never taken apart: what it adds to the text is in every query.
 """
 
+import re
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from slalom.errors import InputError
+from slalom.text import Record
 
 PLACE = "{text}"
+_FIELD = re.compile(r"\{(\w[\w -]*)\}")
 LOW_SHARE = 0.5  # of the probability on the labels: below it, a note says so
 Message = Mapping[str, str]
 
@@ -29,6 +32,14 @@ class PromptTemplate(ABC):
     def __init__(self, content: "str | Sequence[Message] | PromptTemplate") -> None:
         plain: Any = content.content if isinstance(content, type(self)) else content
         object.__setattr__(self, "content", plain if isinstance(plain, str) else messages(plain, "a template"))
+        self.check()
+
+    def check(self) -> None:
+        """Check that there is one place.
+
+        Raises:
+            InputError: There is none, or several.
+        """
         n = self.characters.count(self.place)
         if n != 1:
             raise InputError(f"a template must contain {self.place} once, where {self.goes_there}; it occurs {n} times")
@@ -55,11 +66,13 @@ class PromptTemplate(ABC):
 
 @final
 class Template(PromptTemplate):
-    """A prompt with one place for the text, written {text}: a string, or chat messages.
+    """A prompt with one place for the text, written {text}, or one for each field of a record: a string, or chat messages.
 
     Example:
         >>> Template("Review: {text}\\nSentiment:").fill("A fine film.")
         'Review: A fine film.\\nSentiment:'
+        >>> Template("{title}: {body}\\nTopic:").fill({"title": "Rain", "body": "It pours."})
+        'Rain: It pours.\\nTopic:'
         >>> [Template(content).lead for content in ("{text} is", "{text} is\\n", [{"role": "user", "content": "{text}?"}])]
         [' ', '', '']
     """
@@ -67,11 +80,51 @@ class Template(PromptTemplate):
     place = PLACE
     goes_there = "the text goes"
 
-    def fill(self, text: str) -> str | list[dict[str, str]]:
-        """Return the prompt, or the messages, with a text in its place; braces in it mean nothing."""
+    def check(self) -> None:
+        if PLACE in self.characters or not self.fields:
+            super().check()
+        elif len(set(self.fields)) < len(self.fields):
+            raise InputError(f"a template must contain each field once; got {', '.join(self.fields)}")
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the records that go there; none where it has a place for a text."""
+        return () if PLACE in self.characters else tuple(_FIELD.findall(self.characters))
+
+    def example(self, text: str) -> Any:
+        """Return a text, or a record with it in every field."""
+        return Record(dict.fromkeys(self.fields, text)) if self.fields else text
+
+    def values(self, text: Any) -> dict[str, str]:
+        """Return what goes to each place, for a text or a record.
+
+        Raises:
+            InputError: It has other places.
+        """
+        if not self.fields and isinstance(text, str) and not isinstance(text, Record):
+            return {"text": text}
+        example = text.example() if isinstance(text, Record) else text
+        if isinstance(example, tuple) and len(example) == len(self.fields):
+            return dict(zip(self.fields, example, strict=True))
+        if isinstance(example, Mapping) and set(example) == set(self.fields):
+            return dict(example)
+        given = (
+            "a text" if isinstance(example, str) else f"the fields {', '.join(text.names if isinstance(text, Record) else ())}"
+        )
+        raise InputError(f"the template has the places {', '.join(self.fields) or 'text'}; got {given}")
+
+    def fill(self, text: Any) -> str | list[dict[str, str]]:
+        """Return the prompt, or the messages, with a text or the values of a record; braces in these mean nothing."""
+        values = self.values(text)
+        parts = [self.content] if isinstance(self.content, str) else [part for _, part in self.content]
+        filled = [_places(values).sub(lambda found: values[found[1]], part) for part in parts]
         if isinstance(self.content, str):
-            return self.content.replace(PLACE, text)
-        return [{"role": role, "content": part.replace(PLACE, text)} for role, part in self.content]
+            return filled[0]
+        return [{"role": role, "content": part} for (role, _), part in zip(self.content, filled, strict=True)]
+
+
+def _places(values: Mapping[str, str]) -> re.Pattern[str]:
+    return re.compile(rf"\{{({'|'.join(map(re.escape, values))})\}}")
 
 
 def messages(content: Any, what: str) -> tuple[tuple[str, str], ...]:

@@ -39,7 +39,7 @@ def adapters() -> AdapterTable:
         >>> list(adapters())[0], list(adapters())[-1]
         ('saved', 'callable')
         >>> adapters()["callable"].takes
-        ('output', 'labels', 'batch_size')
+        ('output', 'labels', 'batch_size', 'background')
     """
     first = {adapter.name: adapter for adapter in BUILT_IN}
     last = {LAST.name: LAST}
@@ -56,6 +56,7 @@ def model_of(
     device: str | None = None,
     batch_size: int | None = None,
     trust_remote_code: bool = False,
+    background: Any = None,
 ) -> Model:
     """Return the `Model` of a user object.
 
@@ -69,7 +70,7 @@ def model_of(
         >>> model_of(lambda texts: [len(text) - 5.0 for text in texts], output="log_odds").head.labels
         ('0', '1')
     """
-    options = ModelOptions(tokenizer, output, labels, precision, device, batch_size, trust_remote_code or None)
+    options = ModelOptions(tokenizer, output, labels, precision, device, batch_size, trust_remote_code or None, background)
     if isinstance(model, Model):
         _refuse(options.specified(), "a Model, which has its options already")
         return model

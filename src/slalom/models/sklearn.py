@@ -1,4 +1,4 @@
-"""Fitted scikit-learn classifiers and pipelines that take strings.
+"""Fitted scikit-learn classifiers and pipelines that take strings, or data frames of texts and other columns.
 
 Labels and probabilities are always those of `predict` and `predict_proba`. The score that is explained is
 
@@ -10,9 +10,9 @@ Several binary outputs (MultiOutputClassifier, ClassifierChain, OneVsRestClassif
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -23,6 +23,7 @@ from slalom.models.adapter import Adapter, ModelOptions, Output, instance_of
 from slalom.models.base import Model
 from slalom.models.callable import Function
 from slalom.models.head import Decision, label_names
+from slalom.models.strings import Background, background_rows
 
 _BATCH_SIZE = 1024  # strings per call
 _PROBE_WORDS = 200  # of the vocabulary, to compare two functions
@@ -31,11 +32,12 @@ _TOLERANCE = 1e-6  # in probability
 _COMMON_WORDS = ("good", "bad", "the", "film", "not", "money", "game", "world", "help", "card")
 
 
-def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
-    """Return the model of a fitted scikit-learn classifier or pipeline that takes strings.
+def scikit_learn(estimator: Any, batch_size: int | None = None, background: Any = None) -> Function:
+    """Return the model of a fitted scikit-learn classifier or pipeline that takes strings, or a data frame.
 
     Args:
         batch_size: Strings per call. Default: 1024.
+        background: Rows of values that replace removed columns which are no texts. Default: such a column is missing.
 
     Raises:
         InputError: The estimator is not a classifier, is not fitted, or has neither probabilities nor decision values.
@@ -52,19 +54,21 @@ def scikit_learn(estimator: Any, batch_size: int | None = None) -> Function:
         check_is_fitted(estimator)
     except NotFittedError as error:
         raise InputError(f"{name} is not fitted; call fit before explaining it") from error
-    labels, several = _labels(name, estimator)
+    table = _table(name, estimator, background)
+    labels, several = _labels(name, estimator, table)
     if len(labels) < 2:
         raise InputError(f"{name} has only one class, {labels[0]!r}; fit it on at least two")
-    function, output = _scores(name, estimator, len(labels), several)
+    function, output = _scores(name, estimator, len(labels), several, table)
     return Function(
-        function,
+        lambda inputs: function(table.given(inputs)),
         output,
         labels,
         _BATCH_SIZE if batch_size is None else batch_size,
         independent=several,
         name=name,
         fingerprint=lambda: _fingerprint(estimator),
-        decide=lambda texts: _decisions(name, estimator, labels, several, texts),
+        decide=lambda texts: _decisions(name, estimator, labels, several, table.given(texts)),
+        background=table.background,
     )
 
 
@@ -74,22 +78,72 @@ class ScikitLearnAdapter(Adapter):
     """Fitted classifiers, and pipelines that end with one."""
 
     name: str = "scikit-learn"
-    summary: str = "a fitted classifier or pipeline that takes strings"
+    summary: str = "a fitted classifier or pipeline that takes strings or data frames"
     kind: str = "scikit-learn classifiers"
-    takes: tuple[str, ...] = ("batch_size",)
+    takes: tuple[str, ...] = ("batch_size", "background")
     extra: str | None = "sklearn"
 
     def matches(self, model: object) -> bool:
         return instance_of(model, "sklearn", "BaseEstimator")
 
     def adapt(self, model: Any, options: ModelOptions) -> Model:
-        return scikit_learn(model, options.batch_size)
+        return scikit_learn(model, options.batch_size, options.background)
 
 
-def _labels(name: str, estimator: Any) -> tuple[tuple[str, ...], bool]:
+class _Table(NamedTuple):
+    """The columns of a data frame that an estimator reads; none where it reads strings.
+
+    Attributes:
+        background: Its columns, which of them are texts, and what replaces the others.
+        types: Categorical types of columns, by name.
+    """
+
+    background: Background
+    types: Mapping[str, Any] = {}  # it is never changed
+
+    def given(self, inputs: Any) -> Any:
+        """Return inputs as the estimator takes them."""
+        if not self.background.fields:
+            return inputs
+        import pandas  # noqa: PLC0415
+
+        return pandas.DataFrame(inputs).reindex(columns=list(self.background.fields)).astype(dict(self.types))
+
+    def probes(self, texts: list[str]) -> Any:
+        """Return inputs with these texts, in every column of texts; other columns are those of the background, in turn."""
+        if not self.background.fields:
+            return texts
+        return self.given([self.background.example(text, i) for i, text in enumerate(texts)])
+
+
+def _table(name: str, estimator: Any, background: Any) -> _Table:
+    """Return the columns that an estimator reads: those of its ColumnTransformer; a single one (no list) has texts."""
+    found = [part for part in _parts(estimator) if instance_of(part, "sklearn", "ColumnTransformer")]
+    columns = tuple(map(str, getattr(found[0], "feature_names_in_", ()))) if found else ()
+    if not columns:
+        if background is not None:
+            raise InputError(f"background= is for a pipeline with a ColumnTransformer fitted to a data frame; {name} has none")
+        return _Table(Background())
+    chosen = [
+        of for _, transformer, of in found[0].transformers_ if not (isinstance(transformer, str) and transformer == "drop")
+    ]
+    texts = frozenset(column for column in chosen if isinstance(column, str))
+    used = {columns[one] if isinstance(one, int) else str(one) for of in chosen if isinstance(of, list) for one in of} | texts
+    if all(isinstance(of, (str, list)) for of in chosen):  # others are slices and masks
+        columns = tuple(column for column in columns if column in used)
+    rows = background_rows(background)
+    for column in columns:
+        if rows and column not in rows[0] and column not in texts:
+            raise InputError(f"background lacks the column {column!r} of {name}; it has {', '.join(rows[0])}", "background")
+    types = getattr(background, "dtypes", {})
+    categories = {str(column): kind for column, kind in dict(types).items() if kind == "category" and column in columns}
+    return _Table(Background(columns, texts, rows), categories)
+
+
+def _labels(name: str, estimator: Any, table: _Table) -> tuple[tuple[str, ...], bool]:
     """Return the labels, and whether they are several binary outputs rather than exclusive classes."""
     classes = estimator.classes_
-    answer = np.asarray(_call(name, estimator.predict, ["a"]))
+    answer = np.asarray(_call(name, estimator.predict, table.probes(["a"])))
     if answer.ndim == 1:
         return label_names(classes), False
     if not isinstance(classes, (list, tuple)) and np.ndim(classes) != 2:  # indicators: one class is one output
@@ -103,12 +157,12 @@ def _labels(name: str, estimator: Any) -> tuple[tuple[str, ...], bool]:
     return tuple(f"output {i}" for i in range(answer.shape[1])), True
 
 
-def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[[list[str]], Any], Output]:
+def _scores(name: str, estimator: Any, n: int, several: bool, table: _Table) -> tuple[Callable[[Any], Any], Output]:
     """Return the function that is explained, and what it returns."""
     chance, decide = (getattr(estimator, method, None) for method in ("predict_proba", "decision_function"))
     if chance is not None:
         if decide is not None and not several and not _pairwise(estimator):
-            output = _decision_output(name, estimator, decide, chance)
+            output = _decision_output(name, estimator, decide, chance, table)
             if output is not None:
                 return decide, output
         return (lambda texts: _probabilities(chance(texts), several)), "probabilities"
@@ -117,7 +171,7 @@ def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[
             f"{name} has neither predict_proba nor decision_function, only labels, which do not change by degrees; use one that"
             ' gives probabilities (for a VotingClassifier voting="soft")'
         )
-    width = np.asarray(_call(name, decide, ["a"])).reshape(1, -1).shape[1]
+    width = np.asarray(_call(name, decide, table.probes(["a"]))).reshape(1, -1).shape[1]
     if width not in (1, n) or (n > 2 and _pairwise(estimator)):
         raise InputError(
             f"{name} decides between pairs of classes, not for or against one;"
@@ -127,12 +181,13 @@ def _scores(name: str, estimator: Any, n: int, several: bool) -> tuple[Callable[
 
 
 def _decision_output(
-    name: str, estimator: Any, decide: Callable[[list[str]], Any], chance: Callable[[list[str]], Any]
+    name: str, estimator: Any, decide: Callable[[Any], Any], chance: Callable[[Any], Any], table: _Table
 ) -> Output | None:
     """Return what decision values are, where probabilities are their sigmoid or softmax on probe texts; else None."""
     texts = [*_COMMON_WORDS, *_vocabulary(estimator)]
     texts += [" ".join(texts[i : i + 8]) for i in range(0, len(texts), 8)]
-    values, shares = np.asarray(_call(name, decide, texts)), np.asarray(_call(name, chance, texts))
+    probes = table.probes(texts)
+    values, shares = np.asarray(_call(name, decide, probes)), np.asarray(_call(name, chance, probes))
     output: Output
     if values.ndim == 1 and shares.shape[1] == 2:
         expected, output = np.stack([expit(-values), expit(values)], axis=1), "log_odds"
@@ -164,15 +219,15 @@ def _parts(estimator: Any) -> list[Any]:
     return [estimator, *params.values(), *(part for model in fitted for part in _parts(model))]
 
 
-def _decisions(name: str, estimator: Any, labels: tuple[str, ...], several: bool, texts: Sequence[str]) -> list[Decision]:
+def _decisions(name: str, estimator: Any, labels: tuple[str, ...], several: bool, texts: Any) -> list[Decision]:
     """Return the labels of `predict` and the probabilities of `predict_proba`; of several outputs, the most probable one."""
     chance = getattr(estimator, "predict_proba", None)
-    shares = None if chance is None else _probabilities(_call(name, chance, list(texts)), several)
+    shares = None if chance is None else _probabilities(_call(name, chance, texts), several)
     if several:
         if shares is None:
             return [Decision(None, None) for _ in texts]
         return [Decision(labels[int(row.argmax())], row) for row in shares]
-    decided = label_names(np.asarray(_call(name, estimator.predict, list(texts))).tolist())
+    decided = label_names(np.asarray(_call(name, estimator.predict, texts)).tolist())
     return [Decision(label, None if shares is None else shares[row]) for row, label in enumerate(decided)]
 
 
@@ -193,13 +248,15 @@ def _fingerprint(estimator: Any) -> str:
         return str(joblib.hash(estimator))
 
 
-def _call(name: str, function: Callable[[list[str]], Any], texts: list[str]) -> Any:
+def _call(name: str, function: Callable[[Any], Any], inputs: Any) -> Any:
     try:
-        return function(texts)
+        return function(inputs)
     except SlalomError:
         raise
     except Exception as error:
-        reason = one_line(error)
-        raise ModelError(
-            f"{name} does not take strings ({type(error).__name__}: {reason}); put it into a pipeline after a vectorizer"
-        ) from error
+        reason = f"({type(error).__name__}: {one_line(error)})"
+        if not isinstance(inputs, list):
+            raise ModelError(
+                f"{name} does not take missing values {reason}; give background=, a few rows of its data"
+            ) from error
+        raise ModelError(f"{name} does not take strings {reason}; put it into a pipeline after a vectorizer") from error

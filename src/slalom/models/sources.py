@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom.models.base import InputGroup, Reading
-from slalom.models.callable import StringReading
 from slalom.models.prompts import PromptTemplate
+from slalom.models.strings import StringReading
 
 CONTEXT, QUESTION = "{context}", "{question}"
 PLAIN = "{context}\n\nQuestion: {question}\nAnswer:"

@@ -67,5 +67,5 @@ def certify(
             errors, half = np.hypot(errors, rough), np.hypot(half, 2.0 * rough)
     values, errors, half = (scale * part.reshape(n, *shape) for part in (values, errors, half))
     interval = np.stack([values - half, values + half], axis=1)
-    queries = len(set(query_keys(keep, units.names)))
+    queries = len(set(query_keys(keep, units.words)))
     return CertifiedShapley(e.units, values, errors, interval, queries, e.target, e.labels, seed)

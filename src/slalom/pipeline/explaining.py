@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -120,8 +120,18 @@ def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
         signed=options.method.signed,
         figures=report.figures,
         notes=(*task.reading.notes, *report.notes, *result.notes),
+        without_fields=_without_fields(engine, run, target),
         versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
     )
+
+
+def _without_fields(engine: Engine, run: TextRun, target: int | Literal["all"]) -> Floats | None:
+    """Return the scores without each field, where that was asked."""
+    rows = run.task.units.without_fields
+    if not len(rows) or not run.has(rows):
+        return None
+    observed = engine.model.observe(run.outputs(rows), target)
+    return observed.scores if observed.exact else None
 
 
 def _budget(run: TextRun, options: Options) -> int:

@@ -32,6 +32,7 @@ class Options:
     pairs: bool = True
     tolerance: float | None = None
     max_queries: int | None = None
+    removal: str = "drop"
 
     def __post_init__(self) -> None:
         unit = self.unit_or_default
@@ -125,6 +126,8 @@ class Options:
         options: dict[str, Any] = {"queries": self.queries, "check": self.check, "target": self.target, "long": self.long}
         if not self.pairs:
             options["pairs"] = False
+        if self.removal != "drop":
+            options["removal"] = self.removal
         if self.method.prior is not None:
             options["prior"] = self.method.prior
         if self.unit_kind != self.unit_name:

@@ -228,11 +228,11 @@ class Pipeline:
         """Return the task of a text with more queries of the method, for a larger budget."""
         task, rng, method = run.task, np.random.default_rng([options.seed, 2, run.round]), run.task.method
         n = len(task.units)
-        taken = set(query_keys(task.keep, task.units.names))
+        taken = set(query_keys(task.keep, task.units.words))
 
         def is_new(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
             fresh = set(row_keys(run.unasked(rows)))  # the method may have asked others by itself
-            keys = zip(query_keys(rows, task.units.names), row_keys(rows), strict=True)
+            keys = zip(query_keys(rows, task.units.words), row_keys(rows), strict=True)
             return np.array([query not in taken and row in fresh for query, row in keys], dtype=bool)
 
         with named_failures(method), one_blas_thread():

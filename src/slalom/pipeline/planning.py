@@ -1,20 +1,24 @@
 """The first two stages: a text as the model reads it, and all queries that are asked about it."""
 
 import warnings
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom.core.checks import row_keys
 from slalom.errors import InputError, count
 from slalom.methods.base import Method, named_failures
-from slalom.models import Model, Queries, Reading
+from slalom.models import Infilled, Model, Queries, Reading
 from slalom.pipeline.options import Options
 from slalom.result.plain import duration
 from slalom.text import (
     CHOSEN,
     KINDS,
     QueryPlan,
+    Record,
     UnitFunction,
     Units,
     chosen_spans,
@@ -55,7 +59,7 @@ class Task(NamedTuple):
     @property
     def distinct(self) -> int:
         """Number of different queries."""
-        return len(set(query_keys(self.keep, self.units.names)))
+        return len(set(query_keys(self.keep, self.units.words)))
 
     def queries(self, rows: NDArray[np.bool_]) -> Queries:
         """Return rows (k, n) as the engine takes them."""
@@ -90,19 +94,28 @@ def read(
     model: Model, text: str, unit: str | UnitFunction, long: str, cells: NDArray[np.int64] | None = None
 ) -> tuple[Reading, Units]:
     """Return the text as the model reads it, and its units: of a kind, those of a function, or given by their spans (n, 2)."""
-    if not isinstance(unit, str):
-        cells, unit = chosen_spans(text, unit), CHOSEN
+    by_kind = {"sentence": sentences, "word": words}
+    find = by_kind.get(unit, simple_words) if isinstance(unit, str) else partial(chosen_spans, function=unit)
+    chosen = not isinstance(unit, str)
+    whole = model.whole_fields(text) if isinstance(text, Record) else frozenset[str]()
+    if cells is None and isinstance(text, Record) and (chosen or not model.tokenized):
+        cells = text.cells(find, whole)
+    elif cells is None and chosen:
+        cells = find(text)
+    unit = unit if isinstance(unit, str) else CHOSEN
     given = model.given_units(text, unit)
     if given is None and cells is None and unit not in KINDS:
         raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; {unit}s are units of slalom.context")
     if model.tokenized:
         reading = model.read(text, long, None)
-        return reading, units(text, unit, reading.names, reading.spans, reading.types, cells)
-    if given is None:
-        by_kind = {"sentence": sentences, "word": words}
-        given = by_kind.get(unit, simple_words)(text) if cells is None else cells
-    reading = model.read(text, long, given)
-    return reading, units(text, "type" if unit == "type" else "token", reading.names, reading.spans, reading.types, cells)
+        if callable(model.removal):
+            reading = Infilled(reading, model)
+    else:
+        given = given if given is not None else find(text) if cells is None else cells
+        reading = model.read(text, long, given)
+        unit = "type" if unit == "type" else "token"
+    made = units(text, unit, reading.names, reading.spans, reading.types, cells)
+    return reading, made if model.removal == "drop" or callable(model.removal) else replace(made, move=False)
 
 
 def plan(model: Model, text: Any, options: Options, number: int = 0, where: str = "") -> Task:
@@ -110,14 +123,17 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
     if not isinstance(text, str):
         missing = " (a missing value)" if type(text).__name__ in ("NoneType", "float", "NAType", "NaTType") else ""
         raise InputError(f"a text must be a string; got {type(text).__name__}{missing}{where}")
+    for field in text.fields if isinstance(text, Record) else ():
+        if isinstance(field.value, str) and not field.value.strip():
+            raise InputError(f"the field {field.name!r} must not be empty; give it a text, or leave it out{where}")
     reading, text_units = read(model, text, options.unit_or_default, options.long)
     n, kind = len(text_units), options.unit_kind
     if n == 0:
         raise InputError(f"a text must have at least one {kind}; got {text[:40]!r}{where}")
     if reading.cut:
         _warn(
-            f"{count(reading.cut, 'token')} {'does' if reading.cut == 1 else 'do'} not fit into {model.name} and"
-            f" {'was' if reading.cut == 1 else 'were'} cut{where}; the option long=window explains overlapping windows"
+            f"{count(reading.cut, 'token')}{reading.cut_from} {'does' if reading.cut == 1 else 'do'} not fit into {model.name}"
+            f" and {'was' if reading.cut == 1 else 'were'} cut{where}; the option long=window explains overlapping windows"
         )
     seconds = options.method.seconds(text_units.n_types, options.most_queries(n))
     if seconds > _LONG:
@@ -126,12 +142,17 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
     budget = options.budget(n)
     with named_failures(options.method), one_blas_thread():
         method = options.method.on(reading, text_units)
-        plan = method.plan(text_units, budget, np.random.default_rng(options.seed), reading.empty)
+        fields = text_units.without_fields if options.method.takes_budget else text_units.without_fields[:0]
+        others = max(budget - len(fields), min(budget, 2))
+        plan = method.plan(text_units, others, np.random.default_rng(options.seed), reading.empty)
+        known = set(row_keys(plan.keep))
+        fields = fields[[key not in known for key in row_keys(fields)]]
+        plan = QueryPlan(np.concatenate([plan.keep, fields]), np.append(plan.weights, np.ones(len(fields))))
     check = options.held_out(budget)
     rng = np.random.default_rng([options.seed, 1])
-    plan, near, far = reserved(plan, text_units.names, check, rng, method.known(text_units))
+    plan, near, far = reserved(plan, text_units.words, check, rng, method.known(text_units))
     keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
-    if options.limit is not None and (number_of := len(set(query_keys(keep, text_units.names)))) > options.limit:
+    if options.limit is not None and (number_of := len(set(query_keys(keep, text_units.words)))) > options.limit:
         raise InputError(
             f"this text needs {count(number_of, 'query')} with those that test the explanation, and max_queries is"
             f" {options.limit}; raise it, or lower queries{'' if options.check is None else ' or check'}{where}",

@@ -53,6 +53,10 @@ class TextRun:
         fresh = {key: i for i, key in enumerate(row_keys(rows)) if key not in self._answers}
         return rows[list(fresh.values())]
 
+    def has(self, rows: NDArray[np.bool_]) -> bool:
+        """Return whether rows (k, n) have answers."""
+        return all(key in self._answers for key in row_keys(rows))
+
     def outputs(self, rows: NDArray[np.bool_]) -> Floats:
         """Return the outputs (k, n_columns) of rows (k, n) that were asked."""
         return self._outputs[[self._answers[key] for key in row_keys(rows)]]

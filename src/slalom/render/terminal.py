@@ -16,7 +16,15 @@ from slalom.result.flip import sentence
 from slalom.result.plain import duration, occurrence, shortened
 from slalom.result.remarks import no_single_unit
 from slalom.result.scale import leading_score
-from slalom.result.wording import all_asked, competition_text, fidelity_text, prediction_text, queries_text, score_of
+from slalom.result.wording import (
+    all_asked,
+    competition_text,
+    fidelity_text,
+    field_lines,
+    prediction_text,
+    queries_text,
+    score_of,
+)
 from slalom.text import printable
 
 _Ramp = tuple[str, ...]  # styles from weak to strong
@@ -68,6 +76,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     table = _table(e, top, screen.width)
     below = [Text(note, "dim") for note in _legend(e, table, named, about)]
     below += [Text(_together(e))] if e.pairs else []
+    below += [Text(harmless(line.strip())) for line in field_lines(e)]
     below.append(Text(quality(e)))
     below += [Text(f"stopped: {e.stopped}", "dim")] if e.stopped else []
     below += [Text(f"note: {remark}") for remark in e.remarks if not (e.saturated and remark == no_single_unit(e))]
@@ -223,7 +232,9 @@ def _legend(e: Explanation, table: _Listed, named: str, about: str) -> list[str]
         return [f"{rest}{e.method}: how much it counts, neither for nor against {about}"]
     listed = {"removal", "value", *(["shapley"] if e.saturated else []), *([] if e.additive else ["importance"])}
     rest += f"{meaning('shapley')}; " if e.saturated else ""
-    rest += meaning("removal") if _title(e) == "removal" else f"effect: what it adds to the {named}, by {e.method}"
+    how = e.settings.get("removal")
+    removal = meaning("removal").replace(":", f" ({how}):" if how else ":", 1)
+    rest += removal if _title(e) == "removal" else f"effect: what it adds to the {named}, by {e.method}"
     rest += "" if listed.isdisjoint(e.errors) else "; ± is a 95% interval"
     rest += "; removals and values without ± are the model's own answers" if e.measured and e.errors else ""
     rest += "; ? is not distinguishable from zero" if table.marked else ""

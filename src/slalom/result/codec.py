@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from slalom.result.pairs import Pair
 from slalom.result.plain import duration
 from slalom.result.scores import SCORES, listed
 from slalom.result.spread import Spread
+from slalom.text import Record
+from slalom.text.record import Form
 
 if TYPE_CHECKING:
     from slalom.result.explanation import Explanation
@@ -187,6 +189,26 @@ def _pairs_fit(pairs: tuple[Pair, ...], parts: Mapping[str, Any]) -> bool:
     return shapes and errors and all(i != j and max(i, j) < n for (i, j), _, _ in pairs)
 
 
+def _write_record(record: Record) -> dict[str, Any]:
+    """Return fields with None for missing values."""
+    fields = {name: None if value != value else value for name, _, _, value in record.fields}  # noqa: PLR0124  # not a number
+    return {"form": record.form, "fields": fields}
+
+
+def _read_record(saved: Mapping[str, Any]) -> Record:
+    fields = {_text(name): float("nan") if value is None else value for name, value in _object(saved["fields"]).items()}
+    if saved["form"] not in get_args(Form):
+        raise ValueError(f"its form must be one of {', '.join(get_args(Form))}; it is {saved['form']!r:.40}")
+    return Record(fields, saved["form"])
+
+
+def _fields_fit(scores: Any, parts: Mapping[str, Any]) -> bool:
+    if parts.get("record") is None or scores.ndim != parts["surrogate"].values.ndim:
+        return False
+    fields = len(np.unique(parts["record"].field_of(parts["spans"])))
+    return bool(scores.shape == (fields, *parts["surrogate"].values.shape[1:]))
+
+
 def _versions(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in versions.items()) or "not known"
 
@@ -233,6 +255,8 @@ FIELDS = (
     Row("stopped", fact=("Stopped", str)),
     Row("figures", dict, _mapping(_number), fact=("Answers", _figures)),
     Row("notes", list, _texts),
+    Row("record", _write_record, _read_record, fits=lambda record, parts: record == parts["text"]),
+    Row("without_fields", read=_array, fits=_fields_fit),
     Row("answer", _plain_record, _ANSWER, fits=lambda answer, _: answer.start <= answer.stop <= len(answer.text)),
 )
 

@@ -16,6 +16,7 @@ from slalom.result.answer import Answer
 from slalom.result.codec import decode, encode
 from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
+from slalom.result.fields import FieldEffect, field_effects
 from slalom.result.flip import Flip, headline, propose
 from slalom.result.frame import columns, frame
 from slalom.result.pairs import Pair, interactions
@@ -25,7 +26,7 @@ from slalom.result.scale import full_effect, saturated
 from slalom.result.scores import score_named
 from slalom.result.spread import Spread, predict_interval
 from slalom.result.wording import summary
-from slalom.text import KINDS, units
+from slalom.text import KINDS, Record, units
 
 
 @final
@@ -67,6 +68,8 @@ class Explanation(Document):
         figures: Numbers about the model's answers, by name, such as the share of probability on the labels of a prompt.
         notes: Sentences about the model's answers, which are among the remarks.
         answer: The question and the answer of a language model, where units are its sources.
+        record: The fields, where the text is a record of several.
+        without_fields: The model's own score without each field (n_fields,)*, where it was asked.
     """
 
     text: str
@@ -105,8 +108,14 @@ class Explanation(Document):
     figures: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     answer: Answer | None = None
+    record: Record | None = None
+    without_fields: Floats | None = None
 
     def __post_init__(self) -> None:
+        record = self.record or (self.text if isinstance(self.text, Record) else None)
+        if record is not None:
+            object.__setattr__(self, "record", record)
+            object.__setattr__(self, "text", record)
         freeze(self)
         object.__setattr__(self, "errors", {name: read_only(errors) for name, errors in self.errors.items()})
         if self.label is None and self.probabilities is not None:
@@ -199,6 +208,19 @@ class Explanation(Document):
         n, parts = len(self), self.surrogate.parts if isinstance(self.surrogate, Slalom) else ()
         shifts = [part for part in parts if isinstance(part, Shifts)]
         return np.asarray(sum(part(np.ones((1, n))) - part(1.0 - np.eye(n)) for part in shifts)) if shifts else None
+
+    @property
+    def fields(self) -> tuple[FieldEffect, ...]:
+        """The fields of a record, each with its units and effects; none for a text.
+
+        Example:
+            >>> import slalom
+            >>> explainer = slalom.Explainer(lambda rows: [a.count("!") - b.count("?") for a, b in rows], output="scores")
+            >>> e = explainer(("Go!", "No?"))
+            >>> [(field.name, float(field.removal)) for field in e.fields]
+            [('text 1', 1.0), ('text 2', -1.0)]
+        """
+        return field_effects(self)
 
     @property
     def base(self) -> float | Floats:

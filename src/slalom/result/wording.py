@@ -74,7 +74,17 @@ def summary(e: "Explanation") -> str:
     ]
     strongest = e.strongest(5)
     lines += [f"  {e.units[i]!r}: {text}" for i, text in zip(strongest, unit_texts(e, strongest), strict=True)]
-    return "\n".join([*lines, *e.remarks])
+    return "\n".join([*lines, *field_lines(e), *e.remarks])
+
+
+def field_lines(e: "Explanation") -> list[str]:
+    """Return a line for each field of a record: what its removal and its units do."""
+    lines = []
+    for name, chosen, removal, shapley in e.fields:
+        asked_removal = "" if removal is None else f"removal {number(removal, e.labels)} (asked), "
+        total = f"Shapley values {number(shapley, e.labels)} in all"
+        lines.append(f"  field {name!r}: {asked_removal}{total}, {count(len(chosen), e.unit)}")
+    return lines
 
 
 def queries_text(e: "Explanation") -> str:

@@ -1,14 +1,65 @@
-"""Containers of texts.
+"""What is explained: a text, a record (a tuple or a dictionary), or a container of them.
 
-accepted     list, tuple, generator, deque, dictionary view; array, Series, column of a data set, Arrow array
-refused      table, mapping, data set, bytes, set: ambiguous, so the error says what to pass instead
+containers   list, generator, deque, dictionary view; array, Series, column of a data set, Arrow array; columns of a table
+refused      table without columns, bytes, set: ambiguous, so the error says what to pass instead
 """
 
-from collections.abc import Iterable, KeysView, Mapping, Set, ValuesView
+from collections.abc import Iterable, KeysView, Mapping, Sequence, Set, ValuesView
 from pathlib import Path
 from typing import Any
 
-from slalom.errors import InputError
+from slalom.errors import InputError, did_you_mean
+from slalom.text.record import Form, Record, as_record
+
+
+def as_examples(given: Any, columns: Sequence[str] | str | None = None, records: bool = False) -> tuple[list[Any], bool]:
+    """Return what is to be explained, records as `Record`, and whether it is one example only.
+
+    Args:
+        given: A string, a tuple or dictionary of fields, a container of these, or a table with `columns`.
+        columns: Columns of a table that are fields; of one, the texts.
+        records: Whether the model reads records: a tuple is one then, else a container of texts.
+
+    Example:
+        >>> as_examples("a"), as_examples(("a", "b")), as_examples(("a", "b"), records=True)[0][0].example()
+        ((['a'], True), (['a', 'b'], False), ('a', 'b'))
+    """
+    if columns is not None:
+        names = [columns] if isinstance(columns, str) else list(columns)
+        rows, known = table_rows(given), _columns(given) or []
+        if rows is None or not names:
+            raise InputError(
+                f"columns= names the fields of a data frame; got {names!r} and a {type(given).__name__}", "columns"
+            )
+        for name in names:
+            if name not in known:
+                raise InputError(
+                    f"the table has no column {name!r}{did_you_mean(name, known)}; got {_listed(known)}", "columns"
+                )
+        if len(names) == 1:
+            return [row[names[0]] for row in rows], False
+        return [_with_place(i, {name: row[name] for name in names}, "table") for i, row in enumerate(rows)], False
+    plain = not isinstance(given, Mapping) or any(isinstance(value, (str, int, float)) for value in given.values())
+    if plain and isinstance(given, (str, tuple, Mapping) if records else (str, Mapping)):
+        return [as_record(given)], True
+    return [_with_place(i, one) for i, one in enumerate(as_texts(given))], False
+
+
+def _with_place(number: int, one: Any, form: Form | None = None) -> Any:
+    try:
+        return Record(one, form) if form else as_record(one)
+    except InputError as error:
+        raise InputError(f"{error} (text {number})") from error
+
+
+def table_rows(table: Any) -> list[dict[str, Any]] | None:
+    """Return the rows of a data frame, a data set or an Arrow table; None for anything else."""
+    if isinstance(table, Mapping) or _columns(table) is None:
+        return None
+    for name in ("to_dicts", "to_pylist", "to_list"):  # of Polars, Arrow, data sets
+        if callable(rows := getattr(table, name, None)):
+            return list(rows())
+    return list(table.to_dict("records"))  # of pandas
 
 
 def as_texts(texts: Any) -> list[Any]:
@@ -28,10 +79,11 @@ def as_texts(texts: Any) -> list[Any]:
         raise InputError(f"a text must be a string; got the path {str(texts)!r}; read it: path.read_text()")
     columns = _columns(texts)
     if columns is not None:
-        listed = ", ".join(repr(column) for column in columns[:8]) + (", ..." if len(columns) > 8 else "")
+        listed = _listed(columns)
         likely = next((column for column in columns if str(column).lower() in ("text", "texts", "sentence", "review")), "text")
         raise InputError(
             f"texts must be a list of strings; got a {name} with {listed or 'nothing'}; pass one of them: x[{likely!r}]"
+            ", or several as fields of records: columns=[...]"
         )
     if isinstance(texts, Set) and not isinstance(texts, (KeysView, ValuesView)):
         raise InputError(f"texts must have an order; got a {name}; pass a list of strings, such as sorted(texts)")
@@ -45,6 +97,10 @@ def as_texts(texts: Any) -> list[Any]:
     if not isinstance(texts, Iterable):
         raise InputError(f"a text must be a string, several a list of strings; got {name}")
     return list(texts)
+
+
+def _listed(columns: Sequence[Any]) -> str:
+    return ", ".join(repr(column) for column in columns[:8]) + (", ..." if len(columns) > 8 else "")
 
 
 def _columns(texts: Any) -> list[Any] | None:

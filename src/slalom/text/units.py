@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from slalom.errors import InputError, SlalomError, did_you_mean, one_line
+from slalom.text.record import Record
 from slalom.text.segment import Spans, clusters, sentences, trimmed, words
 
 Unit: TypeAlias = Literal["token", "type", "word", "sentence"]
@@ -40,6 +41,8 @@ class Units:
         unit_of_atom: Unit of each atom (T,).
         type_of_unit: Parameter of each unit (n,).
         equal: Equal numbers (n,) where units are the same to the model; None: as their parameters.
+        field_of_unit: Number of the field of each unit (n,) in a record; None in a text.
+        move: Whether units move forward where others are removed before them.
     """
 
     names: tuple[str, ...]
@@ -47,9 +50,24 @@ class Units:
     unit_of_atom: Index
     type_of_unit: Index
     equal: Index | None = None
+    field_of_unit: Index | None = None
+    move: bool = True
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Names by which queries are compared (n,): the same word in another field is another one."""
+        if self.field_of_unit is None:
+            return self.names
+        return tuple(f"{field}:{name}" for field, name in zip(self.field_of_unit.tolist(), self.names, strict=True))
+
+    @property
+    def without_fields(self) -> NDArray[np.bool_]:
+        """The presence of units (fields, n) without each field; no row where there are fewer than two."""
+        fields = np.zeros(0, dtype=np.int64) if self.field_of_unit is None else np.unique(self.field_of_unit)
+        return np.zeros((0, len(self)), dtype=bool) if len(fields) < 2 else fields[:, None] != self.field_of_unit
 
     @property
     def own(self) -> bool:
@@ -115,6 +133,11 @@ def units(text: str, kind: str, names: tuple[str, ...], spans: Spans, types: Ind
         >>> by_word.names, by_word.spans.tolist(), by_word.unit_of_atom.tolist()
         (('not', 'unhappy', 'not'), [[0, 3], [4, 11], [12, 15]], [0, 1, 1, 2])
     """
+    if isinstance(text, Record):
+        if cells is None and kind in ("word", "sentence"):
+            cells = text.cells(words if kind == "word" else sentences)
+        made = units(str(text), kind, names, spans, types, cells)
+        return replace(made, field_of_unit=text.field_of(made.spans))
     n = len(names)
     spans = np.array([trimmed(text, a, b) for a, b in spans.tolist()], dtype=np.int64).reshape(n, 2)
     if cells is not None:

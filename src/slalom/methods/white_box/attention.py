@@ -91,7 +91,7 @@ def _reading_position(run: "ForwardPass", maps: "torch.Tensor") -> int:
     if not maps.triu(1).any():
         return last
     special = run.model.tokenizer.cls_token_id
-    outside = [i for i in range(last + 1) if not run.atom_positions.start <= i < run.atom_positions.stop]
+    outside = sorted(set(range(last + 1)) - set(run.atom_positions.tolist()))
     return next((i for i in outside if run.ids[0, 0, i] == special), 0)
 
 

@@ -27,15 +27,14 @@ class ForwardPass:
     Attributes:
         model: The model.
         ids: The whole input, including special tokens, (1, planes, length).
-        atom_positions: The positions of the atoms in it.
+        atom_positions: The positions of the atoms in it (n_atoms,).
     """
 
     def __init__(self, model: HuggingFace, reading: TokenReading) -> None:
         self.model = model
         keep = np.ones((1, len(reading.names)), dtype=bool)
         self.ids, _ = reading.groups(keep)[0].build()
-        before = reading.before.shape[1]
-        self.atom_positions = slice(before, before + len(reading.names))
+        self.atom_positions = reading.places
 
     @property
     def network(self) -> torch.nn.Module:

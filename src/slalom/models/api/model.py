@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,12 @@ from slalom.models.api import scores
 from slalom.models.api.answers import Outcome, Row, Rows, choices, content, from_log_probabilities, from_samples, missing
 from slalom.models.api.client import Client, Refused, is_number
 from slalom.models.api.probe import SPELLED, Capabilities, Probe
-from slalom.models.base import Model, Report
-from slalom.models.callable import StringReading
+from slalom.models.base import Model, Reading, Report
 from slalom.models.costs import Usage, about_tokens
 from slalom.models.head import Head
 from slalom.models.prompts import LabelSet, Message, Template, label_set
+from slalom.models.strings import Background, RecordReading, StringReading
+from slalom.text import Record
 
 ModeName = Literal["auto", "logprobs", "sample"]
 _MODES = ("auto", "logprobs", "sample")
@@ -92,6 +93,7 @@ class Api(Model):
         if not is_number(max_missing) or not 0.0 <= max_missing < 1.0:
             raise InputError(f"max_missing must be a share of the queries from 0 to below 1; got {max_missing!r}")
         self.name, self.template, self.mode, self.max_missing = model, Template(template), mode, float(max_missing)
+        self.reads_records = bool(self.template.fields)
         self.labels, self._chat_labels = _continuations(labels, self.template, spellings)
         _check_apart(self.labels)
         self.samples, self.top = whole_number("samples", samples, 1), whole_number("top", top, 1)
@@ -128,8 +130,9 @@ class Api(Model):
     def usage(self) -> Usage:
         return self.client.usage
 
-    def tokens_of(self, text: str) -> tuple[int, int]:
-        way, read = self._capabilities, about_tokens(len(self.template.characters) + len(text))
+    def tokens_of(self, text: Any) -> tuple[int, int]:
+        characters = sum(map(len, self.template.values(text).values()))
+        way, read = self._capabilities, about_tokens(len(self.template.characters) + characters)
         if self.mode == "sample" if way is None else way.sampled:
             return read * (self.samples if way is None else self.samples // way.size), self.samples * self.tokens
         return read, _OUTPUT_TOKENS if way is None else way.tokens
@@ -138,9 +141,17 @@ class Api(Model):
         """Close the connections; a later query opens them again."""
         self.client.close()
 
-    def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> StringReading:
+    def whole_fields(self, record: Record) -> frozenset[str]:
+        self.template.values(record)
+        self.check_texts(record)
+        return frozenset()
+
+    def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> Reading:
         assert spans is not None  # it reads strings
-        return StringReading(text, spans, empty=True)
+        if isinstance(text, Record):
+            return RecordReading(text, spans, Background(), self.removal)
+        self.template.values(text)
+        return StringReading(text, spans, True, self.removal)
 
     @property
     def n_columns(self) -> int:

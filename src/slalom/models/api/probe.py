@@ -120,7 +120,7 @@ class Probe:
             if (way.sampled, way.chat) in useless:
                 continue
             try:
-                answer = await self.ask(way, TEXT)
+                answer = await self.ask(way, self.template.example(TEXT))
             except Refused as error:
                 if error.status in (401, 403):
                     raise
@@ -144,15 +144,15 @@ class Probe:
             )
         raise refused or ModelError(f"{self.client.address} answers neither completions nor chat")
 
-    async def ask(self, way: Capabilities, text: str) -> Answer:
-        """Return the answer about a text."""
+    async def ask(self, way: Capabilities, text: Any) -> Answer:
+        """Return the answer about a text or a record."""
         return await self.client.post(way.path, way.request(self.model, self.template.fill(text)))
 
     async def _noise(self, way: Capabilities, first: Answer) -> float:
         """Return the variance of the log odds over equal requests."""
         answers, noise = [first], 0.0
         for times in (_REPEATS, 3 * _REPEATS):
-            answers += await asyncio.gather(*(self.ask(way, TEXT) for _ in range(times)))
+            answers += await asyncio.gather(*(self.ask(way, self.template.example(TEXT)) for _ in range(times)))
             noise = noise_of([from_log_probabilities(choices(answer)[0], way.keys) for answer in answers])
             if noise < _SAME:
                 return 0.0

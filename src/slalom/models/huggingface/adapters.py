@@ -106,6 +106,7 @@ def _in_torch(model: Any, options: ModelOptions) -> Model:
     path, name = (str(EMBEDDED), EMBEDDED_NAME) if model is None else (str(model), Path(model).name)
     network, tokenizer = load_classifier(path, options.device, bool(options.trust_remote_code))
     made = HuggingFace(network, tokenizer, options.precision, name=name)
+    made.reads_records = model is not None  # the bundled one knows single texts
     if model is None and options.precision is None:
         from slalom.models.bundled import identity_of_files  # noqa: PLC0415
 

@@ -26,12 +26,19 @@ from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.module import TorchModel, Transfer, to_device, to_host
 from slalom.models.huggingface.reading import TokenReading
 from slalom.models.huggingface.wrappers import additive_mask, arguments, call, plain_logits
+from slalom.text import Record
 
 Activation = Literal["softmax", "sigmoid", "none"]
 
 _NO_PADDING = -2  # a padding token that never occurs; PADDING marks places
 _HALF_SPEED, _FULL_SPEED = 4e14, 4e13  # operations per second of a large GPU; only their order of magnitude matters
 _LAUNCH = 6e-4  # seconds that one layer takes to launch
+
+
+def _table(encoding: Any) -> NDArray[np.int32]:
+    """Return the token ids, and token types where there are different ones, (planes, length)."""
+    planes = [encoding["input_ids"], *([encoding["token_type_ids"]] if any(encoding.get("token_type_ids", ())) else ())]
+    return np.array(planes, dtype=np.int32).reshape(len(planes), -1)
 
 
 @final
@@ -50,6 +57,8 @@ class HuggingFace(TorchModel):
     """
 
     loader = "AutoModelForSequenceClassification"
+    unknown_in_place = False
+    reads_records = True
 
     def __init__(
         self,
@@ -64,7 +73,6 @@ class HuggingFace(TorchModel):
             raise InputError(f"precision must be None (as the model is) or 'bfloat16'; got {precision!r}")
         super().__init__(model, tokenizer, name, max_length)
         self.precision = precision
-        self.replacement: int | None = None  # of removed tokens; None: the later ones move forward
         self.takes_empty = True  # whether special tokens alone are an input
         self._masks = self._lends_cache = False  # how padded batches are computed
         self.head = self._head(activation)
@@ -72,8 +80,12 @@ class HuggingFace(TorchModel):
     def in_place(self) -> "HuggingFace":
         """Return the same classifier, but tokens are replaced by the unknown token, not removed."""
         other = copy.copy(self)
-        other.replacement, other.variant = int(self.tokenizer.unk_token_id), "unknown tokens in place"
+        other.unknown_in_place, other.variant = True, "unknown tokens in place"
         return other
+
+    @property
+    def _replacement(self) -> int | None:
+        return int(self.tokenizer.unk_token_id) if self.unknown_in_place else super()._replacement
 
     def _head(self, activation: Activation | None) -> Head:
         """Return what the outputs mean, from the logits of a short text and the configuration."""
@@ -129,15 +141,48 @@ class HuggingFace(TorchModel):
         return arguments(self.model)
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> TokenReading:
+        if isinstance(text, Record):
+            return self._read_pair(text, long)
         encoding, places = self._encode(text)
-        planes = [encoding["input_ids"]]
-        if any(encoding.get("token_type_ids", ())):
-            planes.append(encoding["token_type_ids"])
-        table = np.array(planes, dtype=np.int32).reshape(len(planes), -1)
+        table = _table(encoding)
         before, after = self._template
         end = table.shape[1] - after
         within = np.array(places, dtype=np.int64).reshape(-1, 2)[before:end]
-        return self._fitted(text, table, (before, end), within, long, empty=self.takes_empty, replacement=self.replacement)
+        return self._fitted(text, table, [(before, end)], within, long, empty=self.takes_empty)
+
+    def whole_fields(self, record: Record) -> frozenset[str]:
+        if not self.reads_records:
+            return Model.whole_fields(self, record)
+        if len(record.fields) > 2:
+            names = ", ".join(map(repr, record.names))
+            raise InputError(f"{self.name} takes one text or two; got {len(record.fields)} fields, {names}")
+        return super().whole_fields(record)
+
+    def _read_pair(self, record: Record, long: str) -> TokenReading:
+        """Return one or two fields as the tokenizer joins them."""
+        values, starts = [str(field.value) for field in record.fields], [field.start for field in record.fields]
+        encoding, _ = self._encode(*values, return_special_tokens_mask=True)
+        table, special = _table(encoding), np.array(encoding["special_tokens_mask"], dtype=bool)
+        runs, at, within = list[tuple[int, int]](), 0, list[NDArray[np.int64]]()
+        for value, start in zip(values, starts, strict=True):
+            alone, places = self._encode(value, add_special_tokens=False)
+            ids = alone["input_ids"]
+            found = next(
+                (
+                    i
+                    for i in range(at, len(special) - len(ids) + 1)
+                    if table[0, i : i + len(ids)].tolist() == ids and not special[i : i + len(ids)].any()
+                ),
+                None,
+            )
+            if found is None:
+                raise InputError(
+                    f"the tokenizer of {self.name} reads two texts otherwise than each alone; explain a callable around it"
+                )
+            at = found + len(ids)
+            runs.append((found, at))
+            within.append(np.array(places, dtype=np.int64).reshape(-1, 2) + start)
+        return self._fitted(record, table, runs, np.concatenate(within), long, empty=self.takes_empty)
 
     def identity(self) -> str:
         return f"{identity_of(self.model)} {self.precision} {self._template}"

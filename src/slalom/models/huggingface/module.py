@@ -5,7 +5,7 @@ modules (4 or 8 bits) work as they are.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -21,6 +21,8 @@ from slalom.models.base import Model
 from slalom.models.huggingface.reading import TokenReading, aligned_spans, readable
 from slalom.models.huggingface.saved import check_vocabulary, positions
 from slalom.models.huggingface.wrappers import unwrapped
+from slalom.models.removal import Removal
+from slalom.text import Record
 
 _CPU_TOKENS = 4096  # per batch: what stays in the caches of a few cores
 _GPU_TOKENS = 262_144  # per batch, at most
@@ -103,19 +105,19 @@ class TorchModel(Model):
         limits = (self.max_length, positions(self.model))
         return min([limit for limit in limits if limit is not None and limit < UNLIMITED], default=None)
 
-    def _encode(self, text: str, **options: Any) -> tuple[Any, list[tuple[int, int]]]:
-        """Return what the tokenizer makes of a text, and where the tokens are in it."""
+    def _encode(self, text: str, second: str | None = None, **options: Any) -> tuple[Any, list[tuple[int, int]]]:
+        """Return what the tokenizer makes of a text, or of two, and where the tokens are in it."""
         fast = self.tokenizer.is_fast
         with warnings.catch_warnings(), readable(text):
             warnings.simplefilter("ignore")
-            encoding = self.tokenizer(text, return_offsets_mapping=fast, truncation=False, verbose=False, **options)
+            encoding = self.tokenizer(text, second, return_offsets_mapping=fast, truncation=False, verbose=False, **options)
         return encoding, encoding["offset_mapping"] if fast else aligned_spans(text, encoding["input_ids"], self.tokenizer)
 
     def _fitted(
         self,
         text: str,
         table: NDArray[np.int32],
-        body: tuple[int, int],
+        runs: Sequence[tuple[int, int]],
         spans: NDArray[np.int64],
         long: str,
         reserved: int = 0,
@@ -123,12 +125,48 @@ class TorchModel(Model):
         **options: Any,
     ) -> TokenReading:
         """Return the tokens of a text, cut or in windows where they do not fit beside the others and those reserved."""
-        n = body[1] - body[0]
+        n = sum(end - start for start, end in runs)
         room = None if self.context_length is None else self.context_length - (table.shape[1] - n) - reserved
         if room is not None and room < min(1, n):
             raise InputError(f"{self.name} has room for {self.context_length} tokens, {full}")
         left, unknown = self.tokenizer.truncation_side == "left", self.tokenizer.unk_token_id
-        return TokenReading(text, table, body, spans, room, long, self._token_name, left, unknown=unknown, **options)
+        made = TokenReading(
+            text,
+            table,
+            runs,
+            spans,
+            room,
+            long,
+            self._token_name,
+            left,
+            unknown=unknown,
+            replacement=self._replacement,
+            **options,
+        )
+        if isinstance(text, Record) and made.cut:
+            made.cut_from = f" of {' and '.join(name for name, cut in zip(text.names, made.cut_of, strict=True) if cut)}"
+        return made
+
+    @property
+    def _replacement(self) -> int | None:
+        """Id of the token in place of removed ones; None where later ones move forward."""
+        names = {"mask": ("mask_token_id", "unk_token_id"), "blank": ("pad_token_id", "eos_token_id")}
+        if not isinstance(self.removal, str) or self.removal not in names:
+            return None
+        ids = [token for name in names[self.removal] if (token := getattr(self.tokenizer, name)) is not None]
+        if not ids:
+            raise InputError(f"the tokenizer of {self.name} has no token for removal={self.removal!r}; use 'drop'", "removal")
+        return int(ids[0])
+
+    def removing(self, removal: Removal) -> Model:
+        other = super().removing(removal)
+        assert isinstance(other, TorchModel)
+        _ = other._replacement  # fails here where there is no such token
+        return other
+
+    def whole_fields(self, record: Record) -> frozenset[str]:
+        self.check_texts(record)
+        return frozenset()
 
     def _token_name(self, token_id: int, covered: str) -> str:
         """Return a name for a token that covers nothing of the text but white space."""

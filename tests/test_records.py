@@ -1,0 +1,379 @@
+"""Records of several fields, and what it means to remove their units: against the models themselves, called by hand."""
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from tokenizers import processors
+from transformers import AutoTokenizer
+
+from slalom import Explainer, Explanation, compare
+from slalom.core import Shifts, Slalom
+from slalom.errors import InputError, ModelError
+from slalom.models import EMBEDDED, Prompted
+from slalom.text import Record
+from tests.cases import cases
+from tests.models.tiny import classifier
+from tests.models.tiny_lm import language_model, tokenizer
+
+PAIR = ("A man sleeps .", "Nobody is awake .")
+FIELDS = {"title": "A good film", "body": "It is good , and long", "stars": 4}
+
+
+def pairs(rows):
+    return [2.0 * ("sleeps" in a and "awake" in b) - ("Nobody" in b) + 0.1 * len(a) for a, b in rows]
+
+
+def film(row):
+    return 2.0 * ("good" in row["title"]) + 1.0 * ("good" in row["body"]) + 0.5 * row["stars"]
+
+
+def films(rows):
+    return [film(row) for row in rows]
+
+
+def asked(explainer, e, seed=0):
+    """Return some rows, and the model's scores of them."""
+    keep = np.random.default_rng(seed).random((20, len(e))) < 0.6
+    return keep, explainer.ask(e, keep)
+
+
+# --- functions
+
+
+def test_a_pair_is_asked_as_tuples_without_the_units_that_are_removed():
+    explainer = Explainer(pairs, output="scores", queries=40)
+    e = explainer(PAIR)
+    assert e.units == (*PAIR[0].split(), *PAIR[1].split())
+    keep, scores = asked(explainer, e)
+    words = np.array(e.units, dtype=object)
+    expected = pairs([(" ".join(words[:4][row[:4]]), " ".join(words[4:][row[4:]])) for row in keep])
+    assert scores == pytest.approx(expected)
+    assert [e.text[a:b] for a, b in e.spans] == list(e.units)
+
+
+def test_the_same_word_in_two_fields_is_two_words():
+    explainer = Explainer(films, output="scores", background={"stars": 2}, queries=60)
+    e = explainer(FIELDS)
+    first, second = (i for i, unit in enumerate(e.units) if unit == "good")
+    assert e.removal[[first, second]] == pytest.approx([2.0, 1.0], abs=0.05)
+    assert e.removal[-1] == pytest.approx(0.5 * (4 - 2), abs=0.05), "the stars become those of the background"
+
+
+def test_fields_have_the_scores_of_the_model_without_them_and_shapley_values_that_add_up():
+    explainer = Explainer(films, output="scores", background=[{"stars": 1}, {"stars": 3}], queries=60)
+    e = explainer(FIELDS)
+    assert [field.name for field in e.fields] == list(FIELDS)
+    assert [len(field.units) for field in e.fields] == [3, 6, 1]
+    without = [film({**FIELDS, "title": ""}), film({**FIELDS, "body": ""}), film({**FIELDS, "stars": 2})]  # the mean of 1 and 3
+    assert [field.removal for field in e.fields] == pytest.approx([film(FIELDS) - score for score in without])
+    assert sum(field.shapley for field in e.fields) == pytest.approx(e.predict(np.ones(len(e))) - e.base)
+    assert "field 'stars': removal +1.000 (asked)" in repr(e)
+
+
+def test_the_mean_over_the_background_is_that_of_the_scores():
+    explainer = Explainer(lambda rows: [row["x"] ** 2 + len(row["t"]) for row in rows], output="scores",
+                          background=pd.DataFrame({"x": [1.0, 2.0, 3.0], "other": 0}), queries=20)  # fmt: skip
+    e = explainer({"t": "one two", "x": 5})
+    assert explainer.ask(e, [1, 1, 0]) == pytest.approx((1 + 4 + 9) / 3 + 7)
+
+
+def test_records_are_saved_and_asked_again():
+    explainer = Explainer(films, output="scores", background={"stars": 2}, queries=40)
+    e = explainer(FIELDS)
+    again = Explanation.from_dict(json.loads(json.dumps(e.to_dict())))
+    assert (again.text, again.record.fields, again.record.form) == (e.text, e.record.fields, "dict")
+    assert [field.removal for field in again.fields] == [field.removal for field in e.fields]
+    assert np.array_equal(explainer.ask(again, np.eye(len(e))), explainer.ask(e, np.eye(len(e))))
+    assert again.merge("sentence").units == ("A good film", "It is good , and long", "4")
+
+
+def test_tables_are_given_as_tables():
+    def scores(frame):
+        assert isinstance(frame, pd.DataFrame)
+        return frame["stars"].fillna(0.0).to_numpy() + frame["title"].str.len().to_numpy()
+
+    frame = pd.DataFrame({"title": ["one two", "three"], "stars": [4, 2], "unused": ["", None]})
+    explainer = Explainer(scores, output="scores", queries=20)
+    found = explainer(frame, columns=["title", "stars"])
+    assert [e.score for e in found] == [11.0, 7.0]
+    assert explainer.ask(found[0], [1, 1, 0]) == pytest.approx(7.0), "stars that are removed are missing"
+    texts = Explainer(lambda texts: [len(text) for text in texts], output="scores", queries=20)(frame, columns="title")
+    assert [e.score for e in texts] == [7.0, 5.0]
+
+
+def test_methods_are_compared_on_records():
+    compared = compare(pairs, [PAIR, ("one sleeps", "two is awake")], methods=["joint", "ridge"], output="log_odds",
+                       queries=30, progress=False)  # fmt: skip
+    assert compared.rows == [("joint", 30), ("ridge", 30)]
+
+
+@cases(
+    ("example", "message"),
+    [
+        (("a", "b", "c"), "pairs failed on . records: ValueError: too many values to unpack .expected 2.$"),
+        ({"title": "a", "body": " "}, "the field 'body' must not be empty; give it a text, or leave it out"),
+        ({"title": "a", "body": [1]}, "the field 'body' must be a string or a number; got list"),
+        ("a text", "pairs failed on 1 strings: ValueError: not enough values to unpack"),
+        ([PAIR, ("a", "")], r"the field 'text 2' must not be empty; .* \(text 1\)"),
+        ({"a\nb": "x", "c": "y"}, "the name of a field must be a line of text"),
+    ],
+)
+def test_a_wrong_record_is_named_in_one_line(example, message):
+    with pytest.raises((InputError, ModelError), match=message) as refused:
+        Explainer(pairs, output="scores", queries=20)(example)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_model_of_one_text_refuses_records():
+    for model, options in ((None, {}), (lambda texts: [len(text) for text in texts], {"output": "scores"})):
+        explainer = Explainer(model, **options, queries=20)
+        with pytest.raises(InputError, match="takes one text; got the fields 'title', 'body', 'stars': give"):
+            explainer(FIELDS)
+        assert len(explainer(("one two", "three four"), check=0)) == 2, "a tuple of texts is two texts"
+
+
+@cases(
+    ("background", "message"),
+    [
+        ([], "background must be a data frame or a list of dictionaries, with a row at least; got list"),
+        ("stars", "background must be a data frame or a list of dictionaries, with a row at least; got str"),
+        ([{"stars": 1}, {"star": 1}], "the rows of background must have the same fields"),
+        ({"stars": [1, 2]}, "the field 'stars' must be a string or a number; got list"),
+    ],
+)
+def test_a_wrong_background_is_named_in_one_line(background, message):
+    with pytest.raises(InputError, match=message):
+        Explainer(films, output="scores", background=background)
+
+
+# --- scikit-learn
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "title": rng.choice(["good film", "bad film", "a dull thing", "nice day"], 200),
+        "body": rng.choice(["I like it", "no way at all"], 200),
+        "stars": rng.integers(1, 6, 200),
+        "genre": rng.choice(["horror", "drama"], 200),
+        "unused": 0,
+    })  # fmt: skip
+    labels = ((frame["stars"] > 2) ^ frame["title"].str.contains("bad")).astype(int)
+    columns = ColumnTransformer([
+        ("title", CountVectorizer(), "title"), ("body", CountVectorizer(), "body"),
+        ("number", StandardScaler(), ["stars"]), ("genre", OneHotEncoder(), ["genre"]),
+    ])  # fmt: skip
+    return make_pipeline(columns, LogisticRegression()).fit(frame, labels), frame
+
+
+def test_a_pipeline_of_columns_is_asked_with_values_of_the_background(table):
+    pipeline, frame = table
+    background = frame.iloc[[3, 7]]
+    explainer = Explainer(pipeline, background=background, queries=60)
+    columns = ["title", "body", "stars", "genre"]
+    e = explainer(frame.iloc[:1], columns=columns)[0]
+    assert e.units == (*frame["title"][0].split(), *frame["body"][0].split(), str(frame["stars"][0]), frame["genre"][0])
+    assert e.score == pytest.approx(float(pipeline.decision_function(frame.iloc[:1])[0]))
+    keep = np.ones((2, len(e)), dtype=bool)
+    keep[0, -2], keep[1, [0, -1]] = False, False
+    rows = [pd.concat([frame.iloc[:1]] * 2, ignore_index=True) for _ in keep]
+    rows[0]["stars"] = background["stars"].to_numpy()
+    rows[1]["genre"], rows[1]["title"] = background["genre"].to_numpy(), " ".join(e.units[1 : len(frame["title"][0].split())])
+    assert explainer.ask(e, keep) == pytest.approx([pipeline.decision_function(one).mean() for one in rows])
+    assert e.label == str(pipeline.predict(frame.iloc[:1])[0])
+
+
+@cases(
+    ("example", "message"),
+    [
+        (
+            {"title": "a", "body": "b", "stars": 1},
+            "the field 'genre' is missing: Pipeline reads 'title', 'body', 'stars', 'genre'",
+        ),
+        (
+            {"title": "a", "body": "b", "stars": 1, "genre": "x", "gender": 1},
+            "does not know the field 'gender'; did you mean 'genre'",
+        ),
+        ({"title": 3, "body": "b", "stars": 1, "genre": "x"}, "the field 'title' of Pipeline must be a text; got 3"),
+        ("a text", "Pipeline reads the fields 'title', 'body', 'stars', 'genre'; got a text: give a dictionary"),
+    ],
+)
+def test_fields_that_the_pipeline_does_not_read_are_named(table, example, message):
+    with pytest.raises(InputError, match=message):
+        Explainer(table[0], background=table[1].iloc[:3])(example)
+
+
+def test_a_pipeline_that_takes_no_missing_values_needs_a_background(table):
+    with pytest.raises(ModelError, match=r"Pipeline does not take missing values .*; give background=, a few rows of its data"):
+        Explainer(table[0])
+    with pytest.raises(InputError, match="background lacks the column 'genre' of Pipeline; it has title, stars"):
+        Explainer(table[0], background=table[1][["title", "stars"]])
+    strings = make_pipeline(CountVectorizer(), LogisticRegression()).fit(["good", "bad"], [1, 0])
+    with pytest.raises(InputError, match="background= is for a pipeline with a ColumnTransformer"):
+        Explainer(strings, background=table[1])
+
+
+# --- transformers
+
+
+@pytest.fixture(scope="module")
+def pair_classifier():
+    """A classifier of pairs: [CLS] a [SEP] b [SEP], with types 0 and 1."""
+    network, words = classifier("bert")
+    special = [(name, words.convert_tokens_to_ids(name)) for name in ("[CLS]", "[SEP]")]
+    words.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=special
+    )
+    words.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    return network.eval(), words
+
+
+def logits(network, words, first, second):
+    with torch.no_grad():
+        return network(**words(first, second, return_tensors="pt")).logits[0].double().numpy()
+
+
+def test_a_pair_is_read_as_the_tokenizer_joins_it(pair_classifier):
+    network, words = pair_classifier
+    explainer = Explainer(network, words, queries=40, unit="word", target=0)
+    e = explainer(("a good film", "the plot was thin"))
+    assert e.units == ("a", "good", "film", "the", "plot", "was", "thin")
+    for kept in ([0, 1, 2, 3, 4, 5, 6], [1, 2, 3, 6], [0, 4]):
+        keep = np.isin(np.arange(7), kept)
+        first, second = (" ".join(np.array(e.units)[part][keep[part]]) for part in (slice(3), slice(3, 7)))
+        z = logits(network, words, first, second)
+        assert explainer.ask(e, keep) == pytest.approx(z[0] - np.logaddexp.reduce(np.delete(z, 0)), abs=1e-5)
+
+
+def test_the_longer_text_of_a_pair_is_cut_and_named(pair_classifier):
+    network, words = pair_classifier
+    limit, words.model_max_length = words.model_max_length, 16
+    try:
+        explainer = Explainer(network, words, queries=20, check=0)
+        with pytest.warns(UserWarning, match="tokens of text 1 do not fit into .* and were cut"):
+            e = explainer(("a good film with a bad end and a very good cast", "the plot was thin"))
+        assert e.cut > 0
+        assert "".join(e.units[-4:]) == "theplotwasthin"[-len("".join(e.units[-4:])) :]
+        expected = words("a good film with a bad end and a very good cast", "the plot was thin", truncation="longest_first")
+        reading, _ = explainer._read(e)
+        assert reading.table[0].tolist() == expected["input_ids"]
+        with pytest.raises(InputError, match="windows are for one text; the fields have"):
+            explainer(("a good film with a bad end and a very good cast", "the plot was thin"), long="window")
+    finally:
+        words.model_max_length = limit
+
+
+def test_wrong_pairs_are_refused(pair_classifier):
+    explainer = Explainer(*pair_classifier, queries=20)
+    with pytest.raises(InputError, match="takes one text or two; got 3 fields, 'text 1', 'text 2', 'text 3'"):
+        explainer(("a", "b", "c"))
+    with pytest.raises(InputError, match=r"the field 'text 2' of .* must be a text; got 3"):
+        explainer(("a", 3))
+
+
+@cases("method", ["attnlrp", "gradient", "attention", "lime", "ridge"])
+def test_methods_of_others_explain_pairs(pair_classifier, method):
+    e = Explainer(*pair_classifier, method=method, queries=60)(("a good film", "the plot was thin"))
+    assert np.isfinite(e.removal).all()
+    assert len(e.fields) == 2
+
+
+def test_a_prompt_has_a_place_for_each_field():
+    words = tokenizer("gpt2")
+    model = Prompted(language_model("gpt2", len(words)), words, "Title: {title}\nText: {body}\nTopic:", ["good", "bad"])
+    e = Explainer(model, queries=30, unit="word")({"body": "the plot was thin", "title": "a good film"})
+    assert e.units == ("the", "plot", "was", "thin", "a", "good", "film")
+    reading, units = Explainer(model, queries=30, unit="word")._read(e)
+    keep = np.array([1, 0, 1, 1, 0, 1, 1], dtype=bool)
+    (group,) = reading.groups(units.atoms(keep[None]))
+    prompt = words.decode(group.build()[0][0, 0])
+    assert " ".join(prompt.split()) == "Title: good film Text: the was thin Topic:"
+    with pytest.raises(InputError, match="the template has the places title, body; got a text"):
+        Explainer(model)("a text")
+
+
+# --- removal
+
+
+@cases(
+    ("removal", "expected"),
+    [
+        ("drop", "a film , and long"),
+        ("mask", "a _ film , _ and long"),
+        ("blank", "a      film ,     and long"),
+        (lambda parts: "".join("X " if part is None else part for part in parts), "a X film , X and long"),
+    ],
+)
+def test_strings_are_removed_as_said(removal, expected):
+    seen = []
+
+    def model(texts):
+        seen.extend(texts)
+        return [float(len(text)) for text in texts]
+
+    explainer = Explainer(model, output="scores", removal=removal, queries=20)
+    e = explainer("a good film , not and long")
+    explainer.ask(e, [1, 0, 1, 1, 0, 1, 1])
+    assert seen[-1].replace("     film", "      film" if removal == "blank" else "     film").split() == expected.split()
+    assert e.settings.get("removal", "drop") == (removal if isinstance(removal, str) else e.settings["removal"])
+
+
+def test_several_fillings_have_the_mean_score():
+    explainer = Explainer(
+        lambda texts: [float(len(text)) for text in texts], output="scores", queries=20,
+        removal=lambda parts: ["".join(fill if part is None else part for part in parts) for fill in ("", "1234 ")],
+    )  # fmt: skip
+    e = explainer("one two three")
+    assert explainer.ask(e, [1, 0, 1]) == pytest.approx(((13 - 4) + (13 - 4 + 5)) / 2)
+
+
+def test_masked_tokens_stay_in_their_places():
+    explainer = Explainer(removal="mask", queries=100)
+    e = explainer("It is not a good film , but a long one .")
+    reading, units = explainer._read(e)
+    (group,) = reading.groups(units.atoms(np.eye(len(e), dtype=bool)[2:3]))
+    ids = group.build()[0][0, 0]
+    unknown = AutoTokenizer.from_pretrained(EMBEDDED).unk_token_id  # it has no mask
+    assert (ids == unknown).sum() == len(e) - 1
+    assert not any(isinstance(part, Shifts) for part in e.surrogate.parts), "nothing shifts"
+    assert e.place_effects is None
+    assert isinstance(e.surrogate, Slalom)
+    assert Explainer(queries=100)(e.text).settings != e.settings
+
+
+def test_a_function_of_tokens_is_read_anew():
+    explainer = Explainer(removal=lambda parts: "".join("something " if part is None else part for part in parts), queries=60)
+    e = explainer("It is not a good film")
+    dropped = Explainer(queries=60)
+    again = dropped("It is something a good film", check=0)
+    assert explainer.ask(e, [1, 1, 0, 1, 1, 1]) == pytest.approx(again.score, abs=1e-5)
+
+
+@cases(
+    ("removal", "message"),
+    [
+        ("masked", "removal must be one of 'drop', 'mask', 'blank'; got 'masked'"),
+        (lambda parts: 1 / 0, "removal=.*<lambda> failed on . parts: ZeroDivisionError"),
+        (lambda parts: [], "removal=.*<lambda> must return a text or several; got"),
+    ],
+)
+def test_a_wrong_removal_is_named_in_one_line(removal, message):
+    with pytest.raises((InputError, ModelError), match=message):
+        Explainer(removal=removal, queries=30)("one two three")
+
+
+def test_records_survive_copies_and_pickles():
+    record = Record({"title": "x", "stars": float("nan")})
+    for other in (copy.deepcopy(record), pickle.loads(pickle.dumps(record))):
+        assert (other, other.names, other.form) == (record, record.names, record.form)
