@@ -14,15 +14,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tokenizers import processors
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForMultipleChoice
 
 from slalom import Explainer, Explanation, compare
 from slalom.core import Shifts, Slalom
 from slalom.errors import InputError, ModelError
-from slalom.models import EMBEDDED, Prompted
+from slalom.models import EMBEDDED, Infill, MultipleChoice, Prompted, Similarity
 from slalom.text import Record
 from tests.cases import cases
 from tests.models.tiny import classifier
+from tests.models.tiny import tokenizer as tokenizer_of
 from tests.models.tiny_lm import language_model, tokenizer
 
 PAIR = ("A man sleeps .", "Nobody is awake .")
@@ -301,6 +302,57 @@ def test_a_prompt_has_a_place_for_each_field():
     assert " ".join(prompt.split()) == "Title: good film Text: the was thin Topic:"
     with pytest.raises(InputError, match="the template has the places title, body; got a text"):
         Explainer(model)("a text")
+
+
+# --- models that are no classifiers
+
+
+def test_similarity_is_the_cosine_of_the_vectors_and_asks_each_text_once():
+    calls = []
+
+    def encode(texts):
+        calls.extend(texts)
+        return np.array([[text.count("good"), text.count("film"), 0.1] for text in texts])
+
+    explainer = Explainer(Similarity(encode), output="scores", queries=30)
+    e = explainer(("a good film", "one film"))
+    vectors = encode(["a good film", "one film"])
+    assert e.score == pytest.approx(vectors[0] @ vectors[1] / np.prod(np.linalg.norm(vectors, axis=1)))
+    assert len(set(calls)) < 1.5 * 2**3, "the parts of each text, not those of the pair"
+    assert Similarity(lambda texts: np.zeros((len(texts), 2)))([("a", "b")]) == [0.0]
+
+
+def test_multiple_choice_gives_the_logits_of_the_model():
+    words = tokenizer_of("bert")
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=len(words), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48)
+    network = BertForMultipleChoice(config).eval()
+    example = {"question": "a good film", "one": "the plot was thin", "two": "bad end", "three": "naive viewers"}
+    explainer = Explainer(MultipleChoice(network, words, 3), output="logits", labels=["A", "B", "C"], target="all", queries=40)
+    e = explainer(example)
+    inputs = words(["a good film"] * 3, list(example.values())[1:], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        z = network(**{name: part[None] for name, part in inputs.items()}).logits[0].numpy()
+    assert e.score == pytest.approx(z - z.mean(), abs=1e-5)
+    assert [field.name for field in e.fields] == list(example)
+    with pytest.raises(ModelError, match="an example must have a question and 3 choices"):
+        explainer(("a", "b", "c"))
+
+
+def test_gaps_are_filled_by_a_masked_language_model():
+    words = copy.deepcopy(tokenizer_of("bert"))
+    words.mask_token = "[MASK]"
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=len(words), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48)
+    infill = Infill(BertForMaskedLM(config), words, samples=3)
+    texts = infill(["a good ", None, "with a bad end"])
+    assert len(texts) == 3
+    assert all(text.startswith("a good ") and text.endswith(" with a bad end") for text in texts)
+    assert texts == infill(["a good ", None, "with a bad end"]), "the same parts are filled alike"
+    e = Explainer(removal=infill, queries=12, check=0, method="ridge")("a good film with a bad end")
+    assert np.isfinite(e.removal).all()
+    with pytest.raises(InputError, match="its tokenizer has no mask token"):
+        Infill(None, tokenizer_of("gpt2"))
 
 
 # --- removal

@@ -24,6 +24,7 @@ from slalom.models.strings import Infilled, StringReading
 
 if TYPE_CHECKING:
     from slalom.models.api import AnswerServer, Api
+    from slalom.models.functions import Infill, MultipleChoice, Similarity
     from slalom.models.prompted import Prompted
 
 __all__ = [
@@ -39,11 +40,13 @@ __all__ = [
     "Estimate",
     "Function",
     "Head",
+    "Infill",
     "Infilled",
     "InputGroup",
     "LabelSet",
     "Model",
     "ModelOptions",
+    "MultipleChoice",
     "Observed",
     "Output",
     "Prices",
@@ -52,6 +55,7 @@ __all__ = [
     "QueryCost",
     "Reading",
     "Report",
+    "Similarity",
     "StringReading",
     "Target",
     "Template",
@@ -66,8 +70,15 @@ __all__ = [
     "scikit_learn",
 ]
 
-_LAZY = {"AnswerServer": "api", "Api": "api", "Prompted": "prompted"}  # and their modules
-_EXTRAS = {"api": "api", "prompted": "hf"}
+_LAZY = {
+    "AnswerServer": "api",
+    "Api": "api",
+    "Infill": "functions",
+    "MultipleChoice": "functions",
+    "Prompted": "prompted",
+    "Similarity": "functions",
+}  # and their modules
+_EXTRAS = {"api": "api", "functions": "hf", "prompted": "hf"}
 
 
 def __getattr__(name: str) -> Any:
