@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tokenizers import processors
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForMultipleChoice
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForMultipleChoice, TextClassificationPipeline
 
 from slalom import Explainer, Explanation, compare
 from slalom.core import Shifts, Slalom
@@ -429,3 +429,61 @@ def test_records_survive_copies_and_pickles():
     record = Record({"title": "x", "stars": float("nan")})
     for other in (copy.deepcopy(record), pickle.loads(pickle.dumps(record))):
         assert (other, other.names, other.form) == (record, record.names, record.form)
+
+
+# --- all adapters, all kinds of input
+
+
+@pytest.fixture(scope="module")
+def explainers(pair_classifier, table, tmp_path_factory):
+    network, words = pair_classifier
+    folder = tmp_path_factory.mktemp("saved")
+    network.save_pretrained(folder)
+    words.save_pretrained(folder)
+    few = {"queries": 12, "check": 0, "method": "ridge"}
+    prompted, gpt = language_model("gpt2", len(tokenizer("gpt2"))), tokenizer("gpt2")
+    strings = make_pipeline(CountVectorizer(), LogisticRegression()).fit(["good film", "bad film"], [1, 0])
+    return {
+        "bundled": Explainer(**few),
+        "saved": Explainer(str(folder), **few),
+        "pipeline": Explainer(TextClassificationPipeline(model=network, tokenizer=words), **few),
+        "torch": Explainer(network, words, **few),
+        "scikit-learn": Explainer(strings, **few),
+        "columns": Explainer(table[0], background=table[1].iloc[:2], **few),
+        "function": Explainer(lambda texts: [float(len(text)) for text in texts], output="scores", **few),
+        "function of pairs": Explainer(pairs, output="scores", **few),
+        "function of records": Explainer(films, output="scores", background={"stars": 2}, **few),
+        "prompt": Explainer(Prompted(prompted, gpt, "{text}:", ["good", "bad"]), **few),
+        "prompt of fields": Explainer(Prompted(prompted, gpt, "{title} {body}:", ["good", "bad"]), **few),
+    }
+
+
+INPUTS = {
+    "text": "a good film",
+    "pair": ("a good film", "one film"),
+    "texts": {"title": "a good film", "body": "one film"},
+    "fields": FIELDS,
+    "columns": {**FIELDS, "genre": "drama"},
+}
+TAKEN = {
+    "bundled": {"text"}, "saved": {"text", "pair", "texts"}, "pipeline": {"text", "pair", "texts"},
+    "torch": {"text", "pair", "texts"}, "scikit-learn": {"text"}, "columns": {"columns"}, "function": {"text"},
+    "function of pairs": {"pair"}, "function of records": {"fields", "columns"}, "prompt": {"text"},
+    "prompt of fields": {"pair", "texts"},
+}  # fmt: skip
+
+
+def test_every_adapter_explains_an_input_or_says_in_one_line_what_it_takes(explainers):
+    assert explainers.keys() == TAKEN.keys()
+    for name, explainer in explainers.items():
+        for kind, example in INPUTS.items():
+            if kind in TAKEN[name] or (kind == "pair" and not explainer.model.reads_records):  # two texts
+                e = explainer([example])[0] if kind != "pair" or explainer.model.reads_records else explainer(example)[0]
+                assert explainer.ask(e, np.ones(len(e))) == pytest.approx(e.score, abs=1e-5), (name, kind)
+                assert Explanation.from_dict(e.to_dict()).units == e.units
+                assert len(e.fields) == (0 if isinstance(e.text, Record) is False else len(e.record.fields)), (name, kind)
+            else:
+                with pytest.raises((InputError, ModelError)) as refused:
+                    explainer([example])
+                assert "\n" not in str(refused.value), (name, kind)
+                assert kind == "text" or "field" in str(refused.value) or "records" in str(refused.value), (name, kind, refused)

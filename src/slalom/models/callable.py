@@ -82,6 +82,7 @@ class Function(Model):
         self.fingerprint, self.decide, self.background = fingerprint, decide, background
         self.head = Head("classes", ("0", "1"))  # until the first answer shows the number of columns
         names = None if labels is None else label_names(labels)
+        self.takes_pairs = False
         n, self.no_strings = self._columns(names)
         self.reads_records = self.no_strings is not None or bool(background.fields)
         self._empty = dict[Any, bool]()
@@ -110,8 +111,10 @@ class Function(Model):
                 raise
             refused = error
         try:
+            self.takes_pairs = True
             return self._width(("a", "a")), refused
         except ModelError:
+            self.takes_pairs = False
             return 1 if self.output == "log_odds" or names is None else len(names), refused
 
     def _width(self, example: Any) -> int:
@@ -147,6 +150,8 @@ class Function(Model):
                 f"{self.name} answers strings, so it takes one text; got the fields {listed(text.names)}: give several texts as"
                 " a list; a function of records must fail for a string"
             )
+        if self.takes_pairs and text.form != "tuple":
+            raise InputError(f"{self.name} takes tuples; got the fields {listed(text.names)}: give their values as a tuple")
         self._check_fields(text)
         reading = RecordReading(text, spans, self.background, self.removal)
         reading.empty = self._takes_empty(reading.examples(np.zeros(len(spans), dtype=bool))[0])
