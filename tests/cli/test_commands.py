@@ -4,11 +4,8 @@ import functools
 import gzip
 import io
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,18 +16,32 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import slalom
 from slalom import cli
+from slalom.models import EMBEDDED
+from slalom.models.huggingface import saved
+from slalom.models.huggingface.saved import load_classifier
 from slalom.pipeline import Pipeline
 from tests.cases import cases
 from tests.factories import short_sighted
-from tests.waiting import DEADLINE, until
 
+OWN = ((str(EMBEDDED), None), (str(EMBEDDED), "cpu"))
 SENTENCE = "The first half is dull. The second half is one of the best things I have seen in years."
+
+
+@functools.cache
+def bundled():
+    """The bundled classifier in torch, loaded once for all commands."""
+    return load_classifier(str(EMBEDDED), "cpu")
 
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
     """Run a command in this process, in an empty folder; returns its exit code, output and complaints."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        saved,
+        "load_classifier",
+        lambda path, device, *rest: bundled() if (path, device) in OWN else load_classifier(path, device, *rest),
+    )
     monkeypatch.setenv("COLUMNS", "200")
 
     def call(*arguments, given=None):
@@ -126,7 +137,8 @@ def test_options_reach_the_explainer(run):
 
 def test_pages_pictures_and_lines_are_written(run, tmp_path):
     (tmp_path / "t.txt").write_text(f"{SENTENCE}\nThis was an amazing movie!\n")
-    code, out, err = run("explain", "--file", "t.txt", "--html", "r.html", "--png", "p.png", "--out", "e.jsonl")
+    written = ("--html", "r.html", "--png", "p.png", "--out", "e.jsonl")
+    code, out, err = run("explain", "--file", "t.txt", "--queries", 30, *written)
     assert code == 0, err
     assert "text 1 of 2" in out
     assert "written: r.html\nwritten: p-1.png to p-2.png\nwritten: e.jsonl\n" in out
@@ -308,11 +320,11 @@ def test_certified_shapley_values_follow_the_explanation(run):
 
 
 def test_a_text_without_a_deciding_token_has_a_flip_by_itself(run):
-    praise = "A wonderful, moving film. A great cast, superb music, and a brilliant, touching end. " * 3
-    asked = ("explain", praise, "--queries", 100, "--method", "eff")
+    praise = "A wonderful, moving film. A great cast, superb music, and a brilliant, touching end. " * 2
+    asked = ("explain", praise, "--queries", 50, "--method", "eff")
     code, out, err = run(*asked)
     assert code == 0, err
-    explainer = slalom.Explainer(queries=100, method="eff")
+    explainer = slalom.Explainer(queries=50, method="eff")
     e = explainer(praise)
     flip = explainer.flip(e)
     most = f"{np.abs(e.removal).max():.3g} of {e.score:+.2f}"
@@ -398,37 +410,6 @@ def test_help_and_completion_are_there(run):
     assert "explain" in run()[1] + run()[2]
 
 
-def _slalom(*arguments, **options):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    command, pipe = [sys.executable, "-m", "slalom", *arguments], subprocess.PIPE
-    # A shell starts background jobs with Ctrl-C ignored, which children inherit.
-    options["preexec_fn"] = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, **options)
-
-
-def test_an_interruption_loses_no_text_that_is_finished(tmp_path):
-    """A real interruption of a real process, in the middle of texts that share batches."""
-    texts = [f"A good film number {i}, which was not bad at all in the end." for i in range(40)]
-    (tmp_path / "t.txt").write_text("\n".join(texts))
-    command = ["explain", "--file", "t.txt", "--out", "e.jsonl", "--queries", "400"]
-    path, running = tmp_path / "e.jsonl", _slalom(*command, cwd=tmp_path)
-    until(lambda: path.exists() and path.stat().st_size, process=running)
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=DEADLINE)
-    *lines, _ = path.read_bytes().split(b"\n")
-    done = len(lines)
-    assert 0 < done < len(texts)
-    assert done >= len(re.findall(r"^text \d+ of 40 ", out, flags=re.M))  # what is printed is in the file
-    assert running.returncode == 130, err
-    assert "Traceback" not in err
-    assert "run the same command to continue" in err
-    (tmp_path / "t.txt").write_text("\n".join(texts[: done + 1]))
-    again = _slalom(*command, cwd=tmp_path)  # in a process of its own: torch, where it is loaded, is another model
-    assert again.communicate(timeout=DEADLINE)[1] == ""
-    assert path.read_bytes().split(b"\n")[:done] == lines  # with the seconds that they took
-    assert [e.text for e in slalom.load(path)] == texts[: done + 1]
-
-
 def test_redirected_commands_show_their_progress_in_lines(run, tmp_path, monkeypatch):
     from tests.models.tiny_lm import language_model, tokenizer  # noqa: PLC0415
 
@@ -439,7 +420,10 @@ def test_redirected_commands_show_their_progress_in_lines(run, tmp_path, monkeyp
     asking = r"asking: [\d,]+ of [\d,]+ (tokens|queries) \(\d+%\), \d\d:\d\d"
     commands = (
         (["explain", "--file", "t.txt", "--queries", 20], [asking, "explaining: 2 of 2 texts"]),
-        (["compare", "--file", "t.txt", "--methods", "random,ridge"], [r"comparing: 2 of 4 explanations \(50%\).*, ridge$"]),
+        (
+            ["compare", "--file", "t.txt", "--methods", "random,ridge", "--queries", 20],
+            [r"comparing: 2 of 4 explanations \(50%\).*, ridge$"],
+        ),
         (
             ["corpus", "run", "t.txt", "out", "--queries", 20],
             [r"explaining: 1 of 2 texts \(50%\), \d\d:\d\d, about \d\d:\d\d left$"],
@@ -474,7 +458,7 @@ def test_ctrl_c_before_the_first_result_claims_nothing(run, tmp_path, monkeypatc
 
 def test_methods_are_set_side_by_side(run, tmp_path):
     pytest.importorskip("torch")  # `attention` loads it: the second run has the classifier in torch, so must the first
-    (tmp_path / "t.csv").write_text(f"text,label\n{SENTENCE},0\nA wonderful and touching film with a great cast.,1\n")
+    (tmp_path / "t.csv").write_text("text,label\nThe first half is dull.,0\nA wonderful and touching film.,1\n")
     options = ["--file", "t.csv", "--queries", "60,80", "--methods", "local,ridge,attention", "--out", "c.jsonl"]
     code, out, err = run("compare", *options, "--csv", "c.csv")
     assert code == 0, err
@@ -510,7 +494,7 @@ def test_a_budget_that_grows_says_why_it_stopped(run, tmp_path):
 
 
 def test_a_comparison_takes_a_budget_that_grows(run, tmp_path):
-    (tmp_path / "t.txt").write_text(f"{SENTENCE}\nA wonderful and touching film with a great cast.\n")
+    (tmp_path / "t.txt").write_text("A dull film.\nA wonderful, touching film.\n")
     options = ["--file", "t.txt", "--queries", "60,auto", "--methods", "ridge", "--metrics", "near"]
     code, out, err = run("compare", *options, "--html", "c.html", "--csv", "c.csv")
     assert code == 0, err

@@ -1,16 +1,12 @@
 """`slalom corpus` as a user runs it."""
 
 import json
-import os
-import signal
 import sys
 
 import pytest
 
 from slalom import cli, corpus
 from tests.cases import cases
-from tests.cli.test_commands import _slalom
-from tests.waiting import DEADLINE, until
 
 FILMS = ["a wonderful film", "dull and far too long", "not bad at all", "the best of the year", "I fell asleep", ""]
 
@@ -87,25 +83,6 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path, arguments, code, said)
     found, _, error = run(*arguments)
     assert (found, error.count("\n")) == (code, 1)
     assert said in error
-
-
-def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(tmp_path):
-    write(tmp_path / "films.jsonl", [f"a wonderful film number {i} but far too long for me" for i in range(4000)])
-    process = _slalom("corpus", "run", "films.jsonl", "out", *map(str, OPTIONS), "--part-size", "2", cwd=tmp_path)
-    until((tmp_path / "out" / "parts" / "000001.parquet").exists, process=process)
-    state = corpus.status(tmp_path / "out")
-    assert (state.running, state.complete, state.texts) == (True, False, 4000)
-    assert "running" in str(state)
-    os.kill(process.pid, signal.SIGINT)
-    _, error = process.communicate(timeout=DEADLINE)
-    assert (process.returncode, error) == (
-        130, "interrupted; 'out' has the parts that were finished; run the same command to continue\n",
-    )  # fmt: skip
-    state = corpus.status(tmp_path / "out")
-    assert (state.running, state.complete) == (False, False)
-    assert 4 <= state.done < 4000
-    assert state.rate > 0
-    assert list((tmp_path / "out" / "under-way").iterdir()) == []
 
 
 def test_a_run_that_explains_nothing_is_an_error(run, tmp_path):

@@ -13,7 +13,8 @@ from slalom.cli.language_models import LanguageModel
 from slalom.models import Prompted
 from slalom.models.api.probe import TEXT as PROBE
 from tests.cases import cases
-from tests.cli.test_commands import _slalom, run  # noqa: F401
+from tests.cli.test_commands import run  # noqa: F401
+from tests.cli.test_interruption import _slalom
 from tests.models.test_api_client import odds, works
 from tests.models.tiny_lm import language_model, tokenizer
 from tests.servers import Served

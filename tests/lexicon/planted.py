@@ -9,6 +9,7 @@ import slalom
 from slalom.core import Slalom
 
 WORDS = [f"w{i}" for i in range(60)]
+NUMBERS = {word: i for i, word in enumerate(WORDS)}
 KAPPA = 0.3
 
 
@@ -23,17 +24,25 @@ class Planted:
 
     def __init__(self, seed=0, context=0.0, others=None):
         self.values, self.importances = truth(seed)
-        self.context, self.others, self.asked = context, others, []
+        self.context, self.asked = context, []
+        added = np.array([(others or {}).get(word, 0.0) for word in WORDS])
+        self.alone, self.together = (Slalom(values, self.importances, KAPPA, 0.3) for values in (self.values, self.values + added))
 
     def score(self, text):
-        words = [WORDS.index(word) for word in text.split() if word in WORDS]
-        values = np.array([self.values[word] + (self.others or {}).get(WORDS[word], 0.0) * (len(words) > 1) for word in words])
-        score = float(Slalom(values, self.importances[words], KAPPA, 0.3)(np.ones((1, len(words))))[0]) if words else 0.3
-        return score + self.context * sum(a == b + 1 for a, b in pairwise(words))
+        return self.scores([text])[0]
+
+    def scores(self, texts):
+        words = [[NUMBERS[word] for word in text.split() if word in NUMBERS] for text in texts]
+        counts = np.zeros((len(texts), len(WORDS)))
+        for row, present in zip(counts, words, strict=True):
+            np.add.at(row, present, 1.0)
+        several = counts.sum(axis=1) > 1
+        scores = np.where(several, self.together(counts), self.alone(counts))
+        return [float(s) + self.context * sum(a == b + 1 for a, b in pairwise(w)) for s, w in zip(scores, words, strict=True)]
 
     def __call__(self, texts):
         self.asked += texts
-        return [self.score(text) for text in texts]
+        return self.scores(texts)
 
 
 def texts(number, seed=0, length=25):

@@ -106,7 +106,7 @@ def test_intervals_hold_the_models_own_answers(queries):
     prior = Lexicon.learn(explainer(model), texts(40), queries=40)
     for e in explainer(model, prior, queries=queries)(NEW):
         words = e.text.split()
-        own = model.score(e.text) - np.array([model.score(" ".join(words[:i] + words[i + 1 :])) for i in range(len(words))])
+        own = model.score(e.text) - np.array(model.scores([" ".join(words[:i] + words[i + 1 :]) for i in range(len(words))]))
         guessed = np.isnan(e.measured["removal"]) if "removal" in e.measured else np.ones(len(e), dtype=bool)
         inside.append((np.abs(e.removal - own) <= 1.96 * e.errors["removal"])[guessed])
     assert 0.85 < np.concatenate(inside).mean() <= 1.0
