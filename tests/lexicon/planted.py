@@ -26,7 +26,9 @@ class Planted:
         self.values, self.importances = truth(seed)
         self.context, self.asked = context, []
         added = np.array([(others or {}).get(word, 0.0) for word in WORDS])
-        self.alone, self.together = (Slalom(values, self.importances, KAPPA, 0.3) for values in (self.values, self.values + added))
+        self.alone, self.together = (
+            Slalom(values, self.importances, KAPPA, 0.3) for values in (self.values, self.values + added)
+        )
 
     def score(self, text):
         return self.scores([text])[0]

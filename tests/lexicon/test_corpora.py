@@ -18,31 +18,33 @@ def priors(found):
 
 
 def test_rows_say_which_lexicon_they_began_with(tmp_path):
-    assert priors(corpus.run(texts(3, 7), tmp_path / "with", made(prior=lexicon()), progress=False)) == {lexicon().digest}
-    assert priors(corpus.run(texts(3, 7), tmp_path / "without", made(), progress=False)) == {None}
+    assert priors(corpus.run(texts(3, 7, length=12), tmp_path / "with", made(prior=lexicon()), progress=False)) == {
+        lexicon().digest
+    }
+    assert priors(corpus.run(texts(3, 7, length=12), tmp_path / "without", made(), progress=False)) == {None}
     with pytest.raises(InputError, match="begun otherwise: options prior was"):
-        corpus.run(texts(3, 7), tmp_path / "with", made(), progress=False)
+        corpus.run(texts(3, 7, length=12), tmp_path / "with", made(), progress=False)
 
 
 @pytest.mark.parametrize("load", [made, partial(partial, made)], ids=["explainer", "function"])
 def test_a_lexicon_is_learnt_from_the_first_texts(tmp_path, load):
-    many = texts(20, 7)
-    found = corpus.run(many, tmp_path / "out", load(), learn=12, progress=False, part_size=8)
+    many = texts(15, 7, length=12)
+    found = corpus.run(many, tmp_path / "out", load(), learn=11, progress=False, part_size=6)
     kept = Lexicon.load(tmp_path / "out" / "lexicon.parquet")
-    assert kept.about["texts"] == 12
-    assert kept.digest == Lexicon.learn(made(), many[:12]).digest
+    assert kept.about["texts"] == 11
+    assert kept.digest == Lexicon.learn(made(), many[:11]).digest
     assert priors(found) == {kept.digest}
-    alone = made(prior=kept)(many[15])
-    row = next(row for batch in found.batches(["number", "removal"]) for row in batch.to_pylist() if row["number"] == 15)
+    alone = made(prior=kept)(many[13])
+    row = next(row for batch in found.batches(["number", "removal"]) for row in batch.to_pylist() if row["number"] == 13)
     assert row["removal"] == pytest.approx(alone.removal.tolist(), rel=1e-5, abs=1e-6)
-    again = corpus.run(many, tmp_path / "out", load(), learn=12, progress=False, part_size=8)
-    assert len(again) == 20
+    again = corpus.run(many, tmp_path / "out", load(), learn=11, progress=False, part_size=6)
+    assert len(again) == 15
     (tmp_path / "out" / "parts").joinpath(sorted(p.name for p in (tmp_path / "out" / "parts").iterdir())[-1]).unlink()
-    assert priors(corpus.run(many, tmp_path / "out", load(), learn=12, progress=False, part_size=8)) == {kept.digest}
+    assert priors(corpus.run(many, tmp_path / "out", load(), learn=11, progress=False, part_size=6)) == {kept.digest}
 
 
 def test_a_refused_run_leaves_the_folder_as_it_was(tmp_path):
-    many, out = texts(14, 7), tmp_path / "out"
+    many, out = texts(14, 7, length=12), tmp_path / "out"
     corpus.run(many, out, made(), progress=False)
     for options in ({"learn": 12}, {"learn": 12, "explainer": made(prior=lexicon())}):
         with pytest.raises(InputError, match="learn was"):
@@ -59,7 +61,7 @@ def test_a_refused_run_leaves_the_folder_as_it_was(tmp_path):
 
 
 def test_no_more_texts_are_learnt_than_explained(tmp_path):
-    corpus.run(texts(20, 7), tmp_path / "out", made(), learn=15, limit=11, progress=False)
+    corpus.run(texts(16, 7, length=12), tmp_path / "out", made(), learn=15, limit=11, progress=False)
     assert Lexicon.load(tmp_path / "out" / "lexicon.parquet").about["texts"] == 11
 
 
