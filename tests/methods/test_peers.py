@@ -19,6 +19,8 @@ from tests.cases import cases
 N = 8
 ALL = (np.arange(2**N)[:, None] >> np.arange(N) & 1).astype(bool)
 INSTALLED = [peer for peer in peers.PEERS if not peer.extra or find_spec("lightgbm")]
+FEW = (50, 100)
+ROUNDS = peers._ROUNDS
 TEXT = "the film was not very good at all"
 
 
@@ -41,11 +43,19 @@ def value(function, keep):
     return function.base + keep @ function.values + function.part(keep.astype(float))
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
+def _few_trees(monkeypatch):
+    """A tenth of the trees, here and in other packages; the test of the grid has the real numbers."""
+    monkeypatch.setattr(peers, "_ROUNDS", FEW)
+
+
+@pytest.fixture(scope="module")
 def booster():
     pytest.importorskip("lightgbm")
     keep = rows(200)
-    return peers.boosted(keep, game(keep), 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(peers, "_ROUNDS", FEW)
+        return peers.boosted(keep, game(keep), 3)
 
 
 def test_leaves_predict_as_lightgbm_does(booster):
@@ -76,7 +86,8 @@ def test_trees_have_the_settings_that_cross_validation_prefers():
     from sklearn.model_selection import GridSearchCV  # noqa: PLC0415
 
     keep = rows(220, seed=1)
-    grid = {"max_depth": [3, 5], "n_estimators": [500, 1000], "learning_rate": [0.01, 0.1]}
+    assert ROUNDS == (500, 1000), "those of ProxySPEX"
+    grid = {"max_depth": [3, 5], "n_estimators": [*FEW], "learning_rate": [0.01, 0.1]}
     search = GridSearchCV(LGBMRegressor(verbose=-1, n_jobs=1), grid, scoring="r2", cv=5)
     scores = game(keep) + np.random.default_rng(1).normal(size=len(keep))
     theirs = search.fit(keep.astype(float), scores).best_estimator_.booster_
@@ -92,7 +103,10 @@ def test_proxyspex_is_that_of_shapiq():
         asked.append(np.array(masks, dtype=bool))
         return game(masks) + 0.3 * np.sin(17.0 * masks @ np.arange(1, N + 1))
 
-    theirs = shapiq.ProxySPEX(n=N, index="FBII", max_order=N, random_state=5).approximate(220, played)
+    proxy = shapiq.ProxySPEX(n=N, index="FBII", max_order=N, random_state=5)
+    assert proxy.decoder_args["max_iter"] == [*ROUNDS]
+    proxy.decoder_args["max_iter"] = [*FEW]
+    theirs = proxy.approximate(220, played)
     expected = [
         sum(theirs.values[k] for units, k in theirs.interaction_lookup.items() if row[list(units)].all()) for row in ALL
     ]

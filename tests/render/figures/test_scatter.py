@@ -117,7 +117,7 @@ def test_every_shape_of_explanation_has_a_picture():
         in_order(["only"], [0.0], [0.0]),
         in_order(["a"] * 20, np.ones(20), np.zeros(20)),
         in_order([f"w{i}" for i in range(60)], np.linspace(-1e6, 1e6, 60), np.linspace(-400, 400, 60)),
-        random_words(3000),
+        random_words(600),
     ):
         figure = e.plot.scatter()
         figure.draw_without_rendering()
