@@ -66,7 +66,7 @@ def test_all_pairs_give_the_values_of_the_definition(n):
 def test_there_is_no_bias_whatever_the_surrogates_are(surrogates, number):
     truth = game(0, 6)
     fits = [game(10 + k, 6) for k in range(surrogates)]
-    found = np.array([estimated(seed, number, truth, fits)[0][:, 0] for seed in range(1000)])
+    found = np.array([estimated(seed, number, truth, fits)[0][:, 0] for seed in range(300)])
     error, standard = found.mean(axis=0) - truth[1], found.std(axis=0) / np.sqrt(len(found))
     assert np.abs(error / standard).max() < 4.0
     assert np.allclose(found.sum(axis=1), truth[0][-1] - truth[0][0])
@@ -76,7 +76,7 @@ def test_folds_that_learn_from_the_other_pairs_bring_no_bias():
     """The surrogate of a fold repeats the answers that it has seen and knows nothing else: in-sample residuals are zero."""
     n, found = 6, []
     scores, values = game(0, n)
-    for seed in range(500):
+    for seed in range(250):
         rng = np.random.default_rng(seed)
         pairs = draw_pairs(n, 14, rng)
         fold, controls = pairs.folds(FOLDS, rng), []
@@ -94,11 +94,11 @@ def test_folds_that_learn_from_the_other_pairs_bring_no_bias():
 @cases("number", [20, 60])
 def test_intervals_hold_with_a_surrogate_that_is_noise(number):
     holds = []
-    for seed in range(400):
+    for seed in range(200):
         truth, wrong = game([seed, 0], 8), game([seed, 1], 8)
         found = estimated(seed, number, truth, [wrong])
         holds.append(np.abs(found[0][:, 0] - truth[1]) <= found[2][:, 0])
-    assert binom.cdf(np.sum([one[0] for one in holds]), 400, 0.95) > 1e-3  # one unit of each game: independent
+    assert binom.cdf(np.sum([one[0] for one in holds]), 200, 0.95) > 1e-3  # one unit of each game: independent
     assert 0.93 < np.mean(holds) < 0.98
 
 
@@ -161,7 +161,7 @@ def test_intervals_hold_and_the_surrogate_of_the_explanation_changes_nothing():
     x, truth, holds = explainer(), exact(), []
     e = x(TEXT, queries=30)
     wrong = replace(e, surrogate=Slalom(np.linspace(9.0, -9.0, 7), np.zeros(7)))
-    for seed in range(15):
+    for seed in range(10):
         found = x.shapley(e, queries=60, seed=seed)
         assert found.to_dict() == x.shapley(wrong, queries=60, seed=seed).to_dict()
         assert found.values.sum() == pytest.approx(truth.sum())
