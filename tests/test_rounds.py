@@ -173,16 +173,16 @@ def test_a_call_that_ended_early_leaves_no_money_reserved():
     cost = made(prices=PRICES)[0].estimate(TEXTS[0]).cost
     found = []
     for abandoned in (False, True):
-        explainer, _ = made(prices=PRICES, max_cost=12 * cost)
+        explainer, _ = made(prices=PRICES, max_cost=5 * cost)
         if abandoned:
-            rounds = explainer.refine(TEXTS[1], queries=500)
+            rounds = explainer.refine(TEXTS[1], queries=200)
             next(rounds)
             rounds.close()
         e = explainer(TEXTS[0], queries="auto")
         found.append((e.queries, explainer.engine.spending.reserved))
     (most, _), (queries, reserved) = found
     assert queries <= most
-    assert "more than is left" not in e.stopped or explainer.engine.spending.spent > 8 * cost
+    assert "more than is left" not in e.stopped or explainer.engine.spending.spent > 3 * cost
     assert reserved == pytest.approx(0.0, abs=1e-9 * cost)
 
 

@@ -29,7 +29,7 @@ def error(found, expected):
 @cases("spread", [0.5, 3.0, 15.0, 100.0])
 @cases("n", [1, 2, 5, 9])
 def test_they_are_those_of_the_definition(n, spread, kappa):
-    for classes in (None, 3):
+    for classes in (None, 3) if n == 5 else (None,):
         m = model(n, spread, kappa, classes)
         for measure in ALL:
             assert error(m.semivalue(measure), enumerated(m, measure, np.ones(n))) <= 1e-8, (measure, classes)

@@ -61,7 +61,7 @@ def test_each_new_word_is_asked_once_and_alone():
 def test_few_queries_do_with_it_what_many_do_without():
     model, prior = Planted(context=0.3), in_contexts()
     none, without, few, many = (
-        far_error(explainer(model, known, queries=queries)(NEW), model)
+        far_error(explainer(model, known, queries=queries)(NEW[:4]), model)
         for known, queries in ((prior, 0), (None, 60), (prior, 30), (prior, 100))
     )
     assert none < 0.2

@@ -1,5 +1,6 @@
 """A corpus behind the server, over real HTTP: its summary, its texts by search, word, slice and order, and one text."""
 
+import time
 from urllib.parse import urlencode
 
 import numpy as np
@@ -67,6 +68,7 @@ def ready(client, known="", there=lambda found: found["summary"], target=""):
     """The overview, once there is a summary."""
 
     def overview():
+        time.sleep(0.04)  # a question costs the processor that makes the summary
         found = client.get(f"/api/corpus/summary?known={known}&target={target}").json
         return found if there(found) else None
 

@@ -11,8 +11,7 @@ from tests.factories import pairs, planted, subsets
 from tests.factories import parameter_error as error
 
 
-@cases("design", [subsets, pairs])
-@cases("seed", range(2))
+@cases(("design", "seed"), [(subsets, 0), (pairs, 1)])
 def test_planted_parameters_are_recovered(design, seed):
     rng = np.random.default_rng(seed)
     truth = planted(rng, 20)

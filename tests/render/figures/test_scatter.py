@@ -77,11 +77,11 @@ def test_a_name_that_was_moved_is_led_to_its_point():
 
 
 def test_names_without_room_are_counted():
-    ax = Figure(figsize=(4, 4), layout="constrained").add_subplot()
-    random_words(80).plot.scatter(label=80, ax=ax)
+    ax = Figure(figsize=(3, 3), layout="constrained").add_subplot()
+    random_words(40).plot.scatter(label=40, ax=ax)
     shown = len(artists(ax, "name"))
-    assert 0 < shown < 80
-    assert artist(ax, "room").get_text() == f"no room for {80 - shown} of 80 names"
+    assert 0 < shown < 40
+    assert artist(ax, "room").get_text() == f"no room for {40 - shown} of 40 names"
 
 
 def test_colours_of_a_saturated_text_are_those_of_its_shapley_values():
