@@ -32,7 +32,7 @@ def explainer(**options):
 
 @cases("method", ["joint", "local"])
 def test_an_exact_slalom_is_found(method):
-    e = explainer(method=method, queries=600)(TEXT)
+    e = explainer(method=method, queries=300)(TEXT)
     truth = oracle().surrogate(list(e.units))
     keep = np.random.default_rng(5).random((50, len(e))) < 0.5
     spread = truth(keep.astype(float)).std()

@@ -56,7 +56,10 @@ def with_code(folder, network, words, base, head, auto):
 def test_every_call_that_loads_a_model_says_whether_its_code_may_run():
     calls = 0
     for path in (path for folder in ("src", "experiments", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        if not any(word in source for word in (*LOADERS, "pipeline(", "torch.load")):
+            continue
+        for node in ast.walk(ast.parse(source)):
             name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             keywords = {keyword.arg for keyword in getattr(node, "keywords", ())}
             if name.endswith(LOADERS) or name in ("transformers.pipeline", "hf.pipeline"):

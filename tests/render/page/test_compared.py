@@ -8,6 +8,8 @@ from functools import cache
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import pytest
+
 import slalom.render
 from slalom.evaluate import MEASURES
 from slalom.render.figures.canvas import Words
@@ -73,9 +75,19 @@ def plain():
     return compared(records, skipped={"shap": "install <shap>"}, about={"model": "m<1>", "texts": 6, "seed": 3, "target": None})
 
 
+def without_matplotlib(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("slalom.render.figures")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(slalom.render, "figures", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
 @cache
 def plain_page():
-    return plain().to_html()
+    """A page without pictures, which take longer than all else."""
+    with pytest.MonkeyPatch.context() as patch:
+        without_matplotlib(patch)
+        return plain().to_html()
 
 
 def test_the_table_has_every_mean_with_its_error_and_the_best_in_bold():
@@ -91,16 +103,8 @@ def test_the_table_has_every_mean_with_its_error_and_the_best_in_bold():
     assert not any(row[7][1] for row in rows)  # all need the same tokens
 
 
-def without_matplotlib(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("slalom.render.figures")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(slalom.render, "figures", raising=False)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-
-
-def test_a_page_without_matplotlib_has_its_tables_and_says_what_is_missing(monkeypatch):
-    without_matplotlib(monkeypatch)
-    page = plain().to_html()
+def test_a_page_without_matplotlib_has_its_tables_and_says_what_is_missing():
+    page = plain_page()
     assert not list(images(page))
     assert "pip install" in page
     assert Cells(page).tables.keys() == {"measures", "pairs"}
@@ -130,7 +134,6 @@ def test_the_best_is_compared_with_every_other_one_and_skipped_methods_and_facts
     text = " ".join("".join(read.text).split())
     assert all(said in text for said in ("shapinstall <shap>", "modelm<1>", "seed3"))
     assert "None" not in text
-    assert "no profile for attention" in plain_page()
 
 
 def test_ties_are_all_bold_missing_texts_are_counted_and_columns_say_which_way_is_better(monkeypatch):
@@ -164,7 +167,7 @@ def test_one_method_is_a_page_without_pairs_and_none_has_nothing_to_draw(tmp_pat
 
 def test_names_are_text_whatever_they_hold_and_the_page_shows_the_figures_in_both_themes():
     c = compared(
-        [record(t, name, 10, 0.1) for t in (0, 1) for name in (EVIL, "b", "\ud83d")],
+        [record(t, n, 10, None if n == "attention" else 0.1) for t in (0, 1) for n in (EVIL, "b", "\ud83d", "attention")],
         skipped={EVIL + "2": EVIL},
         about={"model": EVIL, "first": EVIL, EVIL: EVIL},
     )
@@ -176,6 +179,7 @@ def test_names_are_text_whatever_they_hold_and_the_page_shows_the_figures_in_bot
     assert EVIL in "".join(read.text)
     page.encode("utf-8")
     assert len(drawn) == 10
+    assert "no profile for attention" in page
     assert [says.split(".")[0] for says, _ in drawn if says is not None] == [
         "How far predictions are off near the text",
         *("Near against queries", "Far against queries", "Near against time", "Far against time"),
