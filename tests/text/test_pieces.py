@@ -8,7 +8,7 @@ from slalom.text import pieces, printable
 @st.composite
 def marked(draw):
     """A text and spans anywhere in it: in any order, empty, overlapping."""
-    text = draw(st.text("aé\u0301 \n\r👍\U0001f3fd\u200d", max_size=20))
+    text = draw(st.text(max_size=20))
     ends = st.lists(st.integers(0, len(text)), min_size=2, max_size=2)
     spans = [sorted(pair) for pair in draw(st.lists(ends, max_size=8))]
     return text, np.array(spans, dtype=np.int64).reshape(-1, 2)
