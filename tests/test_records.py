@@ -79,6 +79,7 @@ def test_fields_have_the_scores_of_the_model_without_them_and_shapley_values_tha
     assert [field.removal for field in e.fields] == pytest.approx([film(FIELDS) - score for score in without])
     assert sum(field.shapley for field in e.fields) == pytest.approx(e.predict(np.ones(len(e))) - e.base)
     assert "field 'stars': removal +1.000 (asked)" in repr(e)
+    assert list(e.to_pandas()["field"]) == ["title"] * 3 + ["body"] * 6 + ["stars"]
 
 
 def test_the_mean_over_the_background_is_that_of_the_scores():

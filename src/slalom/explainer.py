@@ -69,8 +69,8 @@ class Explainer:
 
     Args:
         model: A Hugging Face classifier, a text-classification pipeline, the path of a saved classifier, a fitted scikit-learn
-            classifier, or a callable ``list[str] -> (n, n_classes)``. Default: the bundled sentiment classifier of English
-            film reviews.
+            classifier, or a callable ``list[str] -> (n, n_classes)``; callables may take tuples, dictionaries or data frames of
+            fields instead. Default: the bundled sentiment classifier of English film reviews.
         tokenizer: The tokenizer of a Hugging Face classifier.
         method: Name of a method (`slalom.list_methods()` lists them), or a Method.
         unit: "token", "type" (equal tokens share all parameters), "word", "sentence", or a function from a text to the

@@ -28,6 +28,8 @@ def columns(e: "Explanation", tidy: bool = False) -> dict[str, Any]:
     """Return the columns of an Explanation, tidy: with a row per unit and class; None for those that it lacks."""
     labels = e.labels if e.values.ndim == 2 else (e.target,)
     result: dict[str, Any] = {"unit": list(e.units), "start": e.spans[:, 0], "end": e.spans[:, 1]}
+    if e.record is not None:
+        result = {"field": np.array(e.record.names, dtype=object)[e.record.field_of(e.spans)], **result}
     if tidy:
         result = {name: np.repeat(column, len(labels)) for name, column in result.items()}
         result["class"] = list(labels) * len(e)
