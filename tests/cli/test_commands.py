@@ -209,7 +209,7 @@ def test_a_file_that_was_begun_is_continued(run, tmp_path, monkeypatch):
             "have a field \"review\"; it has 'text', 'label'; .*--column text",
         ),
         (["explain", "--file", "n.txt", "--column", "review"], 1, "--column is for rows .*; n.txt has one text per line"),
-        (["explain", "good", "--column", "review"], 2, "--column is for the rows of a file or of standard input; got a TEXT"),
+        (["explain", "good", "--column", "review"], 2, "--pair are for the rows of a file or of standard input; got a TEXT"),
         (["explain", "good", "--seed", "9" * 30], 1, "seed must be below"),
         (["explain", "good", "--model", "d.csv"], 1, "'d.csv' is a file, not the folder of a Hugging Face classifier"),
         (["wander"], 2, 'Unknown command "wander"'),
@@ -645,3 +645,68 @@ def test_messages_name_the_options_of_the_command(run, options, said):
     assert code == 1
     assert said in err
     assert not re.search(r"\bmax_", err)
+
+
+# --- records of several fields
+
+TABLE = "title,body,stars,genre\nA good film,I like it,4,drama\nA bad film,no fun,1,horror\n"
+
+
+def _functions(folder):
+    """Write a module of functions of records and a table, and return the name of the module."""
+    name = f"functions_{folder.name.replace('-', '_')}"
+    (folder / f"{name}.py").write_text(
+        "def pair(rows): return [3.0 * ('good' in a and 'like' in b) for a, b in rows]\n"
+        "def films(rows): return [0.5 * row['stars'] + 2.0 * ('good' in row['title']) for row in rows]\n"
+    )
+    (folder / "films.csv").write_text(TABLE)
+    (folder / "background.jsonl").write_text('{"stars": 1}\n{"stars": 3}\n')
+    return name
+
+
+def test_columns_are_fields_of_records(run, tmp_path):
+    name = _functions(tmp_path)
+    fields = ["--file", "films.csv", "--column", "title", "--column", "body", "--numeric", "stars", "--out", "out.jsonl"]
+    fields += ["--model", f"{name}:films", "--output", "scores", "--background", "background.jsonl", "--queries", 20]
+    code, shown, _ = run("explain", *fields)
+    assert code == 0
+    assert "title: A good film\nbody: I like it\nstars: 4" in shown
+    assert "field 'title': removal +2.000 (asked)" in shown
+    assert "field 'stars': removal +1.000 (asked)" in shown, "4 becomes 1 and 3"
+    first, second = (slalom.Explanation.from_dict(json.loads(line)) for line in Path("out.jsonl").read_text().splitlines())
+    assert (first.score, second.score, second.record.fields[2].value) == (4.0, 0.5, 1)
+    assert run("explain", *fields)[0] == 0, "the same command goes on"
+    code, shown, _ = run("explain", "--file", "films.csv", "--pair", "title,body", "--model", f"{name}:pair",
+                         "--output", "scores", "--json", "--queries", 20)  # fmt: skip
+    assert code == 0
+    assert json.loads(shown.splitlines()[0])["record"] == {
+        "form": "tuple",
+        "fields": {"title": "A good film", "body": "I like it"},
+    }
+
+
+@cases(
+    ("options", "message"),
+    [
+        ("--column title --column boddy", '"boddy"; it has .* name the one with the texts: --column body'),
+        ("--column title --numeric body", "row 1 of films.csv must have a number in its field \"body\"; it has 'I like it'"),
+        ("--column title --numeric nothing", 'films.csv must have a column "nothing"; its rows have none'),
+        ("--numeric stars", "--numeric is for columns beside those of texts; name these with --column"),
+        ("--pair title", "--pair names the columns of two texts, as premise,hypothesis; got 'title'"),
+        ("--pair title,body --column title", "--pair names the columns of two texts, .*; got 'title,body' with other columns"),
+        ("--column title --background background.jsonl", "--background needs the columns that it replaces: --numeric NAME"),
+    ],
+)
+def test_wrong_columns_are_named_in_one_line(run, tmp_path, options, message):
+    name = _functions(tmp_path)
+    code, _, said = run("explain", "--file", "films.csv", "--model", f"{name}:films", "--output", "scores", *options.split())
+    assert code != 0
+    assert len(said.splitlines()) == 1, said
+    assert re.search(message, said), said
+
+
+def test_units_are_masked(run):
+    code, shown, _ = run("explain", "A good film , but long", "--removal", "mask", "--queries", 40)
+    assert code == 0
+    assert "removal (mask): by how much" in shown
+    assert "moves later words" not in shown

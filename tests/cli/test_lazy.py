@@ -12,7 +12,7 @@ from tests.commands import invoke
 SUBCOMMANDS = [f"corpus {name}" for name in ("run", "status", "retry-failed", "summary", "compare", "sql")]
 SUBCOMMANDS += [f"lexicon {name}" for name in ("build", "show", "compare")]
 DIFFERENT = (  # options whose meaning or default depends on the command; their help says so
-    "--api --corpus --csv --file --gold --max-queries --limit --min-texts --model --out --prior --queries"
+    "--api --column --corpus --csv --file --gold --max-queries --limit --min-texts --model --out --prior --queries"
     " --seed --target --template --timeout --top --unit"
 )
 
@@ -39,7 +39,7 @@ def test_an_option_means_the_same_and_is_in_the_same_group_in_every_command():
                 if title != "Commands":
                     assert groups.setdefault(option, title) == title, (command, option)
         if "--column" in shown:
-            assert "Column of the rows that holds the texts (default: text)." in shown
+            assert re.search(r"Column of the rows (that holds|with) the texts \(default: text\)", shown)
     assert {"--model", "--queries", "--json"} <= set(groups)
 
 

@@ -224,7 +224,7 @@ def _texts(text: str | None, rows: Rows) -> list[str]:
         raise UsageError(f"give a TEXT, - for standard input, or --file FILE; got {got}")
     if text is not None and text != STANDARD_INPUT:
         if rows.given:
-            raise UsageError("columns are for the rows of a file or of standard input; got a TEXT")
+            raise UsageError("--column, --numeric and --pair are for the rows of a file or of standard input; got a TEXT")
         return [text]
     return examples_of(rows)
 

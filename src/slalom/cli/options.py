@@ -68,7 +68,7 @@ class Rows:
     file: Path | None = None
     """Texts by line, or rows (.jsonl, .json, .csv, .tsv; .gz); - is stdin."""
     column: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=False)] = ()
-    """Column of the rows that holds the texts (default: text); repeated: the fields of each example."""
+    """Column of the rows with the texts (default: text); repeat it for records of several fields."""
     numeric: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=False)] = ()
     """Column of numbers that is a field beside the texts; may be repeated."""
     pair: str | None = None
