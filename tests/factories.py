@@ -227,6 +227,26 @@ def full_of_markup():
     )
 
 
+@cache
+def film_record(target=None):
+    """An explanation of a record of three fields, one with markup as its name; of three classes for target="all"."""
+
+    def score(row):
+        title, body = ("good" in row[name] for name in ("<b>title</b>", "body"))
+        return 2.0 * title + body - 1.5 * ("not" in row["body"]) + 0.5 * row["stars"]
+
+    def logits(row):
+        return [score(row), -score(row), 0.3 * row["stars"]]
+
+    known = {"target": target, "background": {"stars": 1}, "queries": 60}
+    if target is None:
+        explainer = Explainer(lambda rows: [score(row) for row in rows], output="scores", **known)
+    else:
+        labels = ["good", "bad", "many stars"]
+        explainer = Explainer(lambda rows: [logits(row) for row in rows], output="logits", labels=labels, **known)
+    return explainer({"<b>title</b>": "A good film", "body": "not so\ngood , and long", "stars": 4})
+
+
 ODD_WORDS = [
     *("$5_{x}$", "a_b", "C:\\temp\\x", "שלום", "مرحبا", "👍🏽", "映画", "<b>", "$", "\x00bad", "\ud83d", "very " * 30, "naïve"),
 ]

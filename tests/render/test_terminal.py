@@ -1,5 +1,6 @@
 """An explanation in a terminal and in a notebook: colours with a direction, and without one."""
 
+import html
 import io
 import re
 from dataclasses import replace
@@ -14,7 +15,7 @@ from slalom.render.palette import DARK, LIGHT, contrast, hexadecimal, mix, wash
 from slalom.render.terminal import coloured, show
 from slalom.result import Fidelity, Flip, Quality
 from tests.cases import cases
-from tests.factories import explanation, in_order, random_explanation, three_classes, with_parts, with_se
+from tests.factories import explanation, film_record, in_order, random_explanation, three_classes, with_parts, with_se
 
 WITH_SIGN = explanation("good bad so", [2.0, -1.0, 0.01])
 WITHOUT = replace(explanation("good bad so", [2.0, 1.0, 0.01]), method="attention", signed=False)
@@ -253,3 +254,15 @@ def test_what_is_due_to_places_is_said(classes):
     column = slice(None) if classes is None else e.column()
     assert float(place) == pytest.approx(np.abs(e.place_effects[:, column] if classes else e.place_effects).max(), abs=6e-4)
     assert "moves later words" not in printed(random_explanation())
+
+
+def test_a_notebook_shows_fields_with_their_sums_and_says_how_units_are_removed():
+    e = replace(film_record("all"), settings={"removal": "<mask>"})
+    shown = notebook(e)
+    assert "effect of removal (&lt;mask&gt;)" in shown
+    at = e.leading
+    said = [f"<i>{html.escape(f.name)}</i> &middot; removal (asked) {f.removal[at]:+.3f} <span" for f in e.fields]
+    assert all(part in shown for part in said)
+    assert all(f"Shapley values {f.shapley[at]:+.3f} <span" in shown for f in e.fields)
+    assert "title: " not in shown
+    assert "<i>" not in notebook(WITH_SIGN)

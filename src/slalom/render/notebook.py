@@ -4,15 +4,17 @@ The text colour is that of the notebook, light or dark.
 """
 
 import html
+from typing import Any
 
 import numpy as np
 
+from slalom.render.page.content import cut_text
 from slalom.render.palette import strengths, wash
 from slalom.result import Explanation
 from slalom.result.plain import number
 from slalom.result.scale import opposite
 from slalom.result.wording import fidelity_text, prediction_text, unit_texts
-from slalom.text import pieces, printable
+from slalom.text import printable
 
 _UNCERTAIN = 0.25  # strength at most of an effect that is not distinguishable from zero
 
@@ -26,9 +28,11 @@ def notebook(e: Explanation) -> str:
     shares = strengths(effects[:, leading] if several else effects, e.full_effect())
     certain = e.certain()
     parts, texts = [], unit_texts(e, range(len(e)))
-    for text, i in pieces(e.text, e.spans):
+    cut, fields = cut_text(e)
+    largest = np.max(np.abs([x for _, _, *both in fields for x in both if x is not None]), initial=1e-300)
+    for text, i, *field in cut:
         if i is None:
-            parts.append(escaped(text))
+            parts.append(_caption(fields[field[0]], largest, leading) if field else escaped(text))
             continue
         numbers = f"{e.units[i]}: {texts[i]}"
         line, colour = "dashed" if shares[i] < 0 and e.signed else "solid", wash(shares[i], e.signed)
@@ -46,7 +50,8 @@ def notebook(e: Explanation) -> str:
         f'<b style="background:{wash(side, e.signed)};padding:0 .5em;font-weight:inherit">{escaped(words)}</b>'
         for side, words in keys
     )
-    meaning = "effect of removal" if e.signed else f"{escaped(e.method)}, neither for nor against {escaped(label)}"
+    how = f" ({escaped(str(e.settings['removal']))})" if e.settings.get("removal") else ""
+    meaning = f"effect of removal{how}" if e.signed else f"{escaped(e.method)}, neither for nor against {escaped(label)}"
     meaning += "; dotted: not distinguishable from zero" if certain is not None and not certain.all() else ""
     decision = f"{escaped(prediction_text(e))} &middot; " if prediction_text(e) else ""
     score = f"{'all classes:' if several else e.target} {number(e.score, e.labels)}"
@@ -62,6 +67,19 @@ def notebook(e: Explanation) -> str:
         f'<p dir="auto" style="line-height:1.9;white-space:pre-wrap;overflow-wrap:anywhere">{"".join(parts)}</p>'
         f'<p style="margin:.4em 0;font-size:85%">{legend} &middot; {meaning}; hover for numbers</p>{note}</div>'
     )
+
+
+def _caption(field: tuple[Any, ...], largest: float, column: int) -> str:
+    """Return the name of a field with its effects on a class, and bars of them."""
+    name, _, *effects = field
+    caption = f"<i>{escaped(name)}</i>"
+    for what, effect in zip(("removal (asked)", "Shapley values"), effects, strict=True):
+        if effect is not None:
+            x = float(np.ravel(effect)[column])
+            look = f"display:inline-block;width:{4 * abs(x) / largest:.2f}em;height:.6em;background:{wash(float(np.sign(x)))}"
+            caption += f' &middot; {what} {number(x)} <span style="{look}"></span>'
+    look = "display:block;margin-top:.3em;border-top:1px solid rgba(128,128,128,.4);font-size:85%;white-space:normal"
+    return f'<span style="{look}">{caption}</span>'
 
 
 def escaped(text: str) -> str:

@@ -19,6 +19,7 @@ from slalom.render.palette import THEMES, hexadecimal
 from slalom.result import NORMAL_95, SCORES, Answer, Failure, Spread
 from tests.factories import (
     MARKUP,
+    film_record,
     fitted,
     fitted_classes,
     full_of_markup,
@@ -544,7 +545,61 @@ def test_the_strongest_units_have_bars_beside_the_text(view):
     assert view.js("return slalom.state.keep[arguments[0]]", i) == 0
 
 
+def sums_of(view):
+    """What each block of a field says: name, removal that was asked, sum of Shapley values."""
+    blocks = view.each(
+        ".field", "[e.querySelector('.caption').textContent, ...[...e.querySelectorAll('.sums b')].map(b => b.textContent)]"
+    )
+    return [(name, number(removal), number(shapley)) for name, removal, shapley in blocks]
+
+
+def test_fields_are_blocks_with_the_sums_of_python(view):
+    for e, column in ((film_record(), None), (film_record("all"), 0), (film_record("all"), 2)):
+        view.open([e])
+        if column is not None:
+            view.choose(column)
+        expected = [(f.name, *(float(np.ravel(x)[column or 0]) for x in (f.removal, f.shapley))) for f in e.fields]
+        for shown, (name, *effects) in zip(sums_of(view), expected, strict=True):
+            assert shown[0] == name
+            assert shown[1:] == pytest.approx(effects, abs=6e-3)
+        sides = view.each(".sums .stem", "e.classList.contains('against')")
+        assert sides == [x < 0 for _, *effects in expected for x in effects]
+        assert view.each(".value", "e.textContent") == [str(field.value) for field in e.record.fields]
+        assert not view.all("#text b b, .caption b")
+    assert all("asked" in text for text in view.texts(".sums > span:first-child"))
+    assert view.one("#field-help").is_displayed()
+    view.width(390)
+    assert view.js("return document.documentElement.scrollWidth") <= 390
+    view.open([fitted()])
+    assert not view.all(".field, .caption")
+    assert not view.one("#field-help").is_displayed()
+
+
+def test_a_click_on_the_name_of_a_field_removes_it(view):
+    e = film_record()
+    view.open([e])
+    (first, *_), (caption, *_) = (view.all(selector) for selector in (".unit", ".caption"))
+    keep = np.ones(len(e))
+    for element, removed in (
+        (caption, e.fields[0].units),
+        (caption, ()),
+        (first, (0,)),
+        (caption, e.fields[0].units),
+        (first, (1, 2)),
+    ):
+        element.click()
+        keep[:] = 1
+        keep[list(removed)] = 0
+        assert view.js("return slalom.state.keep") == keep.tolist()
+        assert number(view.one("#now").text) == pytest.approx(float(e.predict(keep)), abs=6e-4)
+        assert (caption.get_attribute("aria-pressed") == "true") == (len(removed) == 3)
+    caption.send_keys(Keys.ENTER)
+    assert view.js("return slalom.state.keep") == (~np.isin(np.arange(len(e)), e.fields[0].units)).astype(int).tolist()
+
+
 def test_axe_finds_nothing_wrong(view, axe):
+    view.open([film_record("all")])
+    assert axe(view.driver) == []
     view.open([with_errors(fitted())])
     view.unit(0).click()
     view.hover(view.unit(1))

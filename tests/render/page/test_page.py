@@ -25,6 +25,7 @@ from tests.factories import (
     MARKUP_LABELS,
     explained,
     explanation,
+    film_record,
     fitted,
     fitted_classes,
     full_of_markup,
@@ -271,3 +272,29 @@ def test_shapley_values_are_computed_once_for_all_parts_of_a_page(monkeypatch):
     assert len(calls) == 1
     assert e.shapley() is before
     assert not before.flags.writeable
+
+
+def test_a_record_has_its_fields_and_a_plain_text_has_none():
+    e = film_record("all")
+    shown = Reader(page([e])).data()[1]
+    assert "".join(piece[0] for piece in shown["pieces"]) == e.text
+    assert [piece for piece in shown["pieces"] if len(piece) == 3] == [
+        ["<b>title</b>: ", None, 0],
+        ["\nbody: ", None, 1],
+        ["\nstars: ", None, 2],
+    ]
+    for field, (name, units, removal, shapley) in zip(e.fields, shown["fields"], strict=True):
+        assert (name, tuple(units)) == (field.name, field.units)
+        assert removal == pytest.approx(field.removal, rel=1e-5, abs=1e-12)
+        assert shapley == pytest.approx(field.shapley, rel=1e-5, abs=1e-12)
+    assert Reader(page([replace(e, signed=False)])).data()[1]["fields"][0][3] is None  # such values sum to nothing
+    plain = Reader(page([fitted()])).data()[1]
+    assert "fields" not in plain
+    assert {len(piece) for piece in plain["pieces"]} == {2}
+
+
+def test_how_units_are_removed_is_said_where_removal_is():
+    masked = replace(fitted(), settings={"removal": "mask"})
+    plain, shown = (scores_of(Reader(page([e])).data()[1]) for e in (fitted(), masked))
+    assert shown["removal"]["meaning"] == f"{plain['removal']['meaning']} (mask)"
+    assert all(shown[name]["meaning"] == plain[name]["meaning"] for name in shown if name != "removal")

@@ -4,6 +4,7 @@ The surrogate keeps all its digits, so that the page predicts what `Explanation.
 reading and have six digits.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,10 @@ def preview(view: View) -> list[tuple[str, float | None]]:
 def content(e: Explanation) -> dict[str, Any]:
     """Return everything that is shown of one text."""
     views = [View(e, column) for column in ([None] if e.values.ndim == 1 else range(e.values.shape[1]))]
+    cut, fields = cut_text(e)
     return {
-        "pieces": [[piece.text, piece.unit] for piece in pieces(e.text, e.spans)],
+        "pieces": cut,
+        **({"fields": rounded(fields)} if fields else {}),
         "headline": e.headline,
         "competition": competition_text(e),
         "units": e.units,
@@ -92,6 +95,19 @@ def content(e: Explanation) -> dict[str, Any]:
     }
 
 
+def cut_text(e: Explanation) -> tuple[list[list[Any]], list[tuple[Any, ...]]]:
+    """Return the pieces of the text, [text, unit or None], and the fields of a record, (name, units, removal, Shapley values).
+
+    The piece before the value of a field has its number as a third entry. What is not known is None.
+    """
+    n, given = len(e), e.record.fields if e.record else ()
+    leads = zip((0, *(field.end for field in given)), (field.start for field in given), strict=False)
+    cut = pieces(e.text, np.array([*e.spans.tolist(), *leads], dtype=np.int64))
+    effects = {f.name: (f.units, plain(f.removal), plain(f.shapley) if e.signed else None) for f in e.fields}
+    fields = [(field.name, *effects.get(field.name, ((), None, None))) for field in given]
+    return [[text, i] if i is None or i < n else [text, None, i - n] for text, i in cut], fields
+
+
 def _answer(e: Explanation) -> dict[str, Any] | None:
     a = e.answer
     if a is None:
@@ -103,6 +119,8 @@ def _answer(e: Explanation) -> dict[str, Any] | None:
 def _score(views: list[View], score: Score, numbers: Floats | None, errors: Floats | None) -> dict[str, Any]:
     """Return a row of the table of scores with numbers, half its 95% intervals, and for each class what has the full colour."""
     e, full = views[0].explanation, None
+    if (how := e.settings.get("removal")) and e.signed and score.name == "removal":
+        score = replace(score, meaning=f"{score.meaning} ({how})")
     if numbers is not None and (score.signed or not e.signed):
         full = [_digits(e.full_effect(score.name, view.label)) for view in views]
     return {

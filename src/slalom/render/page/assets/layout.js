@@ -29,6 +29,8 @@ function viewerLayout(root, prefix) {
         make("div", {},
           part("div", "text", { class: "text", dir: "auto", role: "group", "aria-labelledby": id("text-title"), "aria-describedby": id("text-help") }),
           part("p", "text-help", { class: "help" }, "Click a ", noun(), " to remove it, click again to restore it. ",
+            part("span", "field-help", { hidden: "" }, "Click the name of a field to remove or restore all of it; beside it: how much the model's",
+              " score falls without the field (removal), and the sum of the Shapley values of its ", noun(), "s. "),
             part("span", "phrase-help", { hidden: "" }, "Drag to remove a phrase, double-click to replace a ", noun(), ". "),
             make("span", { class: "keys" }, "Keyboard: arrow keys move, Enter or Space removes",
               part("span", "phrase-keys", { hidden: "" }, ", Shift and arrow keys select a phrase, R replaces"), ".")),

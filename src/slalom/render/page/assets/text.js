@@ -30,20 +30,26 @@ class UnitText {
     document.body.append(this.button);
   }
 
-  // pieces: [[text, unit or null]]; names: of the units. The same text again keeps its elements, so that colours can move.
-  show(pieces, names) {
+  // pieces: [[text, unit or null, number of the field that begins here]]. The same text keeps its elements, so that colours can move.
+  show(pieces, names, fields) {
     const written = JSON.stringify(pieces);
     if (written === this.pieces) return;
     this.pieces = written;
     this.spans = [];
     this.chosen = [];
+    this.blocks = [];
     let after = ""; // the last character so far: a line may end with one or two
     const shown = document.createDocumentFragment(); // a spread of a hundred thousand arguments would be too many
-    for (const [raw, unit] of pieces) {
+    let into = shown;
+    for (const [raw, unit, field] of pieces) {
+      if (field !== undefined) {
+        into = this.block(shown, ...fields[field]);
+        continue;
+      }
       const text = (after === "\r" && raw[0] === "\n" ? raw.slice(1) : raw).replace(/\r\n?/g, "\n");
       after = raw.at(-1) ?? after;
       if (unit === null) {
-        shown.append(text);
+        into.append(text);
         continue;
       }
       const span = make("span", { class: "unit", role: "button", tabindex: "-1", "data-i": unit, "aria-pressed": "false" }, text);
@@ -53,12 +59,33 @@ class UnitText {
         span.setAttribute("aria-label", brief(names[unit]));
       }
       this.spans[unit] = span;
-      shown.append(span);
+      into.append(span);
     }
     this.holder.replaceChildren(shown);
     this.order = Array.from(this.holder.querySelectorAll(".unit"));
     this.holder.classList.toggle("moving", this.order.length <= MOVING);
     this.order[0]?.setAttribute("tabindex", "0");
+  }
+
+  // Begin the block of a field of a record, and return where its text goes.
+  block(shown, name, units) {
+    const caption = make("button", { type: "button", class: "caption", ...(!units.length && { disabled: "" }) }, make("bdi", {}, name));
+    caption.addEventListener("click", () => this.hooks.toggle(units));
+    const [sums, text] = [make("span", { class: "sums" }), make("div", { class: "value", dir: "auto" })];
+    shown.append(make("div", { class: "field" }, make("div", { class: "row" }, caption, sums), text));
+    this.blocks.push({ caption, units, sums });
+    return text;
+  }
+
+  // What the removal of each field does to a class, and the sum of the Shapley values of its units; null: not known.
+  sums(reading) {
+    const own = (x) => (Array.isArray(x) ? x[reading.column] : x);
+    const fields = (reading.content.fields ?? []).map(([, , removal, shapley]) =>
+      [["Removal", own(removal), 0], ["Shapley", own(shapley)]].filter(([, x]) => x !== null));
+    const numbers = fields.flat().map(([, x]) => x);
+    const [axis, places] = [barAxis(numbers), decimals(numbers)];
+    this.blocks.forEach(({ sums }, k) => sums.replaceChildren(...fields[k].map(([label, x, within]) => make("span", {}, label,
+      make("b", { class: x < 0 ? "minus" : "plus" }, signed(x, places)), plusMinus(within).trim(), bar(axis, x, within)))));
   }
 
   colour(strengths, undirected, doubt) {
@@ -79,6 +106,7 @@ class UnitText {
       span.classList.toggle("gone", !keep[i]);
       span.setAttribute("aria-pressed", String(!keep[i]));
     });
+    for (const { caption, units } of this.blocks) caption.setAttribute("aria-pressed", String(units.length > 0 && units.every((i) => !keep[i])));
   }
 
   // Another text in the place of a unit; null: its own.

@@ -39,10 +39,11 @@ function createViewer(root, options = {}) {
     root.classList.toggle("effects-only", !content.told_apart);
     root.classList.toggle("no-sign", !content.signed); // such scores predict nothing, so nothing can be removed
     ui.live.hidden = ui["text-help"].hidden = !content.signed;
+    ui["field-help"].hidden = !content.fields;
     ui["phrase-help"].hidden = ui["phrase-keys"].hidden = !phrases;
     tip.hide();
     drawChoices();
-    text.show(content.pieces, content.units);
+    text.show(content.pieces, content.units, content.fields);
     state.spans = text.spans;
     drawFacts(rough ? [] : content.warnings);
     rescore();
@@ -53,6 +54,7 @@ function createViewer(root, options = {}) {
     reading = new Reading(state.text, state.class);
     drawHead();
     recolour(true);
+    text.sums(reading);
     drawClasses();
     drawTable();
     drawPairs();
