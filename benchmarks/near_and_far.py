@@ -55,6 +55,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
     add_text_options(parser)
+    parser.add_argument("--removal", default="drop", help="drop, mask or blank")
     parser.add_argument("--budgets", type=int, nargs="+", default=[200, 500, 1000, 1500])
     parser.add_argument("--models", nargs="+", default=["imdb-bert-2", "bundled"])
     parser.add_argument("--methods", nargs="+", default=METHODS)
@@ -67,7 +68,7 @@ def main():
         for budget in options.budgets:
             found = {}
             for method in options.methods:
-                explainer = Explainer(*model, check=0, device=device)  # its cache is empty
+                explainer = Explainer(*model, check=0, device=device, removal=options.removal)  # its cache is empty
                 began = perf_counter()
                 explained = explainer(texts, method=_SCALES if method == "scales" else find_method(method), queries=budget)
                 seconds = perf_counter() - began

@@ -20,7 +20,7 @@ from slalom.models.prompts import LabelSet, Template, label_set
 from slalom.models.queries import Answers, Queries, QueryCost
 from slalom.models.registry import AdapterTable, adapters, model_of
 from slalom.models.sklearn import scikit_learn
-from slalom.models.strings import Infilled, StringReading
+from slalom.models.strings import FilledReading, RecordReading, StringReading
 
 if TYPE_CHECKING:
     from slalom.models.api import AnswerServer, Api
@@ -38,10 +38,10 @@ __all__ = [
     "Decision",
     "Engine",
     "Estimate",
+    "FilledReading",
     "Function",
     "Head",
     "Infill",
-    "Infilled",
     "InputGroup",
     "LabelSet",
     "Model",
@@ -54,6 +54,7 @@ __all__ = [
     "Queries",
     "QueryCost",
     "Reading",
+    "RecordReading",
     "Report",
     "Similarity",
     "StringReading",

@@ -181,7 +181,7 @@ class RecordReading(Reading):
 
 
 @final
-class Infilled(Reading):
+class FilledReading(Reading):
     """A text whose atoms are tokens, from which they are removed as from a string: what a function returns is read anew.
 
     Args:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import row_keys
 from slalom.errors import InputError, count
 from slalom.methods.base import Method, named_failures
-from slalom.models import Infilled, Model, Queries, Reading
+from slalom.models import FilledReading, Model, Queries, Reading
 from slalom.pipeline.options import Options
 from slalom.result.plain import duration
 from slalom.text import (
@@ -109,7 +109,7 @@ def read(
     if model.tokenized:
         reading = model.read(text, long, None)
         if callable(model.removal):
-            reading = Infilled(reading, model)
+            reading = FilledReading(reading, model)
     else:
         given = given if given is not None else find(text) if cells is None else cells
         reading = model.read(text, long, given)
