@@ -313,16 +313,17 @@ class _Run:
             kept = before.filter(arrow().array([number not in again for number in before.column("number").to_pylist()]))
             merged = arrow().concat_tables([kept, made]).sort_by("number")
             write_part(self.folder, part, encoded(merged, facts[part]["digest"]))
+            self.progress.add(counts(made))
             for status, number in counts(made).items():
                 result[status] = result.get(status, 0) + number
 
-        with self._progress(facts) as self.progress:
+        with self._progress(facts, EXPLAINED) as self.progress:
             if failing:
                 self._compute(self._failed_rows(failing), replaced)
         return result
 
-    def _progress(self, parts: dict[int, dict[str, Any]]) -> "closing[Progress]":
-        done = sum(facts["rows"] for facts in parts.values())
+    def _progress(self, parts: dict[int, dict[str, Any]], counted: str = "rows") -> "closing[Progress]":
+        done = sum(facts[counted] for facts in parts.values())
         return closing(Progress(self.folder, self.source, done, self.settings["limit"], self.shown))
 
     # the manifest
