@@ -216,6 +216,7 @@ def explainer_of(options: dict[str, Any]) -> Any:
     prior = options.get("prior")  # commands before there were lexica have none
     passed = ("method", "unit", "queries", "tolerance", "max_queries", "seed", "long", "cache")
     device = None if options["lm"] else options["device"]
-    made = Explainer(asked, device=device, prior=prior, **{name: options[name] for name in passed})
+    removal = options.get("removal", "drop")  # likewise
+    made = Explainer(asked, device=device, prior=prior, removal=removal, **{name: options[name] for name in passed})
     made.options = replace(made.options, target=class_of(options["target"], made.model.head.labels))
     return made

@@ -69,8 +69,9 @@ class Bench:
         """Return what results depend on, as plain data: the model, the options, the version."""
         model, options = self.explainer.model, self.explainer.options
         check_target(options.target)
-        if "<lambda>" in options.unit_name:
-            raise InputError("a run that can be resumed knows a unit function by its name; got a lambda; define it with def")
+        for what, name in (("a unit function", options.unit_name), ("removal", options.removal)):
+            if "<lambda>" in name:
+                raise InputError(f"a run that can be resumed knows {what} by its name; got a lambda; define it with def")
         target, head, settings = options.target, model.head, repr(options.method)
         if target is not None:
             target = head.labels[int(head.resolve(target, np.zeros(head.n_outputs)))]
@@ -88,6 +89,7 @@ class Bench:
                 **kept,
                 "settings": None if " at 0x" in settings else settings,
                 **({} if options.method.prior is None else {"prior": options.method.prior}),
+                **({} if options.removal == "drop" else {"removal": options.removal}),
             },
             "slalom": versions("slalom-xai").get("slalom-xai"),
         }
