@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import os
 import re
 import shlex
@@ -222,6 +223,12 @@ def texts_of(rows: Iterable[Mapping[str, Any]], column: str, source: str) -> lis
     if not texts:
         raise InputError(f"{source} must have at least one row with a text; it is empty")
     return texts
+
+
+def number_of(value: Any) -> float:
+    """Return a value as a number, NaN where there is none; raises what `float` raises, also where it is infinite."""
+    number = float("nan") if value is None or value == "" else float(value)
+    return number if math.isnan(number) else int(number) if int(number) == number else number
 
 
 def lines_of(content: str, source: str) -> list[str]:

@@ -4,9 +4,11 @@ import json
 import sys
 
 import pytest
+from tokenizers import processors
 
-from slalom import cli, corpus
+from slalom import cli, corpus, progress
 from tests.cases import cases
+from tests.models.tiny import classifier
 
 FILMS = ["a wonderful film", "dull and far too long", "not bad at all", "the best of the year", "I fell asleep", ""]
 
@@ -91,3 +93,35 @@ def test_a_run_that_explains_nothing_is_an_error(run, tmp_path):
     assert (code, said.splitlines()[1]) == (1, "0 explained, 2 failed, 0 killed")
     assert error == "error: no text could be explained; the first one: a text must have at least one token; got ''\n"
     assert run("status", "out")[0] == 0
+
+
+def test_pairs_are_run_continued_and_looked_at(run, tmp_path, monkeypatch):
+    network, words = classifier("bert")
+    special = [(name, words.convert_tokens_to_ids(name)) for name in ("[CLS]", "[SEP]")]
+    words.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=special
+    )
+    words.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    network.save_pretrained("pair")
+    words.save_pretrained("pair")
+    rows = [{"a": "a good film", "b": f"the plot {word} thin"} for word in ("was", "and", "but", "with")] + [{"a": "good"}]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["run", "pairs.jsonl", "out", "--model", "pair", "--method", "ridge", "--queries", 30, "--part-size", 2, "--full"]
+    done = run(*command, "--pair", "a,b")
+    assert done[:2] == (0, run("status", "out")[1])
+    assert run(*command, "--pair", "a,b")[:2] == done[:2]
+    assert 'text_column form was "tuple", is "dict"' in run(*command, "--column", "a", "--column", "b")[2]
+    assert 'options removal was null, is "mask"' in run(*command, "--pair", "a,b", "--removal", "mask")[2]
+    other = [*command[:2], "masked", *command[3:]]
+    assert run(*other, "--pair", "a,b", "--removal", "mask")[0] == 0
+    e = corpus.open("masked")[0]
+    assert (e.record.example(), e.settings["removal"]) == (("a good film", "the plot was thin"), "mask")
+    monkeypatch.setattr(progress, "_SECONDS", 0.0)  # a line for each step
+    assert run("retry-failed", "out")[:2] == (0, "tried again: 0 explained, 1 failed, 0 killed\n")
+    assert "effects on the score of" in run("summary", "out", "--include-poor", "--by", "all", "--min-texts", 2)[1]
+    assert "4 shared texts" in run("compare", "out", "masked", "--min-texts", 2)[1]
+    assert "[0, 0, 0, 1" in run("sql", "out", "SELECT unit_fields FROM texts LIMIT 1")[1]
+    assert run(*other, "--numeric", "a")[2].startswith("error: --numeric is for columns beside those of texts")
+    assert run(*other, "--pair", "a")[2].startswith(
+        "error: --pair names the columns of two texts, as premise,hypothesis; got 'a'"
+    )

@@ -91,6 +91,16 @@ def down(folder, first, texts):
     return score(texts)
 
 
+def films(rows):
+    """Log odds of records."""
+    return [score([row["title"]])[0] + 0.5 * ("long" in row["body"]) + 0.6 * (row["stars"] > 2) for row in rows]
+
+
+def pairs(rows):
+    """Log odds of pairs."""
+    return [2.0 * ("sleeps" in first and "awake" in second) - len(second.split()) for first, second in rows]
+
+
 def explainer(function):
     return Explainer(function, output="log_odds", labels=["bad", "good"], method="ridge", queries=30, check=10)
 

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter, validators
 
 from slalom.cli import corpus_summary
 from slalom.cli.corpus_model import confirmed_options
-from slalom.cli.inputs import DEFAULT_COLUMN
+from slalom.cli.inputs import DEFAULT_COLUMN, columns_of
 from slalom.cli.language_models import LanguageModel, NamedLanguageModel, language_model_of
 from slalom.cli.options import (
     EXPLANATION,
@@ -22,11 +22,13 @@ from slalom.cli.options import (
     Budget,
     Cache,
     Classifier,
-    Column,
     Explaining,
+    Fields,
     Folder,
     Json,
     NotNegative,
+    Numeric,
+    Pair,
     Positive,
     class_of,
     fields_of,
@@ -65,7 +67,9 @@ class Workers:
 class Reading:
     """Which rows are read, and what is kept of them."""
 
-    column: Column = None
+    column: Fields = ()
+    numeric: Numeric = ()
+    pair: Pair = None
     id_column: str | None = None
     """Column of the ids (default: the row's number)."""
     keep: tuple[str, ...] = ()
@@ -119,10 +123,13 @@ def run(
         tolerance=budget.tolerance, max_queries=budget.max_queries,
     )  # what is refused leaves nothing behind  # fmt: skip
     kept = fields_of(reading, workers)
-    column, text = kept.pop("column") or DEFAULT_COLUMN, not kept.pop("no_text")
+    columns, form = columns_of(kept.pop("column"), kept["numeric"], kept.pop("pair"))
+    column, text = columns or ([] if reading.numeric else DEFAULT_COLUMN), not kept.pop("no_text")
     load = _loader(options, cache)
     try:
-        made = slalom.corpus.run(source, out, load, text_column=column, text=text, command=options, learn=learn, **kept)
+        made = slalom.corpus.run(
+            source, out, load, text_column=column, form=form, text=text, command=options, learn=learn, **kept
+        )
     except KeyboardInterrupt:
         complain(f"interrupted; {out!r} has the parts that were finished; run the same command to continue")
         return 130

@@ -1,14 +1,14 @@
 """Where the texts of a command come from: files of lines or rows, and standard input."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from slalom.cli.options import Rows
 from slalom.cli.printing import UsageError
 from slalom.errors import InputError
-from slalom.files import has_rows, json_rows, lines_of, looks_like_json_rows, read_rows, read_text, texts_of
+from slalom.files import has_rows, json_rows, lines_of, looks_like_json_rows, number_of, read_rows, read_text, texts_of
 
 DEFAULT_COLUMN = "text"
 STANDARD_INPUT = "/dev/stdin"  # what - stands for, also where there is no such file
@@ -27,21 +27,27 @@ def examples_of(given: Rows) -> list[str]:
     """Return the texts of a file or of standard input, or records of the columns that are named."""
     from slalom.text import Record  # noqa: PLC0415
 
-    path, names = given.file or Path(STANDARD_INPUT), list(given.column)
-    if given.pair is not None:
-        names = [name.strip() for name in given.pair.split(",")]
-        if len(names) != 2 or given.column or given.numeric:
-            got = f"{given.pair!r}{' with other columns' if given.column or given.numeric else ''}"
-            raise UsageError(f"--pair names the columns of two texts, as premise,hypothesis; got {got}")
+    path, (names, form) = given.file or Path(STANDARD_INPUT), columns_of(given.column, given.numeric, given.pair)
     if len(names) + len(given.numeric) < 2:
-        if given.numeric:
-            raise UsageError("--numeric is for columns beside those of texts; name these with --column")
         return texts_of_file(path, names[0] if names else None)
     rows, source = rows_of(path), str(given.file or "standard input")
     columns = {name: list[Any](texts_of(rows, name, source)) for name in names}
     columns |= {name: numbers_of(rows, name, source) for name in given.numeric}
     examples = zip(*columns.values(), strict=True)
-    return [Record(dict(zip(columns, values, strict=True)), "dict" if given.pair is None else "tuple") for values in examples]
+    return [Record(dict(zip(columns, values, strict=True)), form) for values in examples]
+
+
+def columns_of(column: Sequence[str], numeric: Sequence[str], pair: str | None) -> tuple[list[str], Literal["tuple", "dict"]]:
+    """Return the columns of texts that the options name, and what the model is given where they are several."""
+    if numeric and not pair and len(column) + len(numeric) < 2:
+        raise UsageError("--numeric is for columns beside those of texts; name these with --column")
+    if pair is None:
+        return list(column), "dict"
+    names = [name.strip() for name in pair.split(",")]
+    if len(names) != 2 or column or numeric:
+        got = f"{pair!r}{' with other columns' if column or numeric else ''}"
+        raise UsageError(f"--pair names the columns of two texts, as premise,hypothesis; got {got}")
+    return names, "tuple"
 
 
 def rows_of(path: Path) -> list[Mapping[str, Any]]:
@@ -59,14 +65,14 @@ def numbers_of(rows: Iterable[Mapping[str, Any]], column: str, source: str) -> l
     for number, row in enumerate(rows, start=1):
         value = row.get(column)
         try:
-            numbers.append(float("nan") if value is None or value == "" else float(value))
-        except (TypeError, ValueError) as error:
+            numbers.append(number_of(value))
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f'row {number} of {source} must have a number in its field "{column}"; it has {value!r:.40}'
             ) from error
     if all(column not in row for row in rows):
         raise InputError(f'{source} must have a column "{column}"; its rows have none')
-    return [int(number) if number.is_integer() else number for number in numbers]
+    return numbers
 
 
 def read_standard_input() -> str:

@@ -22,6 +22,12 @@ Unit = Literal["token", "type", "word", "sentence"]
 Positive = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 NotNegative = Annotated[int, Parameter(validator=validators.Number(gte=0))]
 Column = Annotated[str | None, Parameter(help="Column of the rows that holds the texts (default: text).")]
+_Names = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=False)]
+Fields = Annotated[
+    _Names, Parameter(help="Column of the rows that holds the texts (default: text); repeated: the fields of each example.")
+]
+Numeric = Annotated[_Names, Parameter(help="Column of numbers that is a field beside the texts; may be repeated.")]
+Pair = Annotated[str | None, Parameter(help="Columns of the two texts of a pair, as premise,hypothesis.")]
 Slice = Annotated[
     str | None, Parameter(name="--slice", group=INPUT, help="Kept column that divides the corpus, such as its source.")
 ]
@@ -67,12 +73,9 @@ class Rows:
 
     file: Path | None = None
     """Texts by line, or rows (.jsonl, .json, .csv, .tsv; .gz); - is stdin."""
-    column: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=False)] = ()
-    """Column of the rows with the texts (default: text); repeat it for records of several fields."""
-    numeric: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=False)] = ()
-    """Column of numbers that is a field beside the texts; may be repeated."""
-    pair: str | None = None
-    """Columns of the two texts of a pair, as premise,hypothesis."""
+    column: Fields = ()
+    numeric: Numeric = ()
+    pair: Pair = None
 
     @property
     def given(self) -> bool:

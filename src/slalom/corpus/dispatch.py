@@ -110,7 +110,7 @@ class Dispatcher:
         self._parts.setdefault(job.part, (job.rows, []))
         deaths = job.deaths + 1 if len(job.rows) == 1 else 0
         if deaths == _DEATHS:
-            self._receive(job, table([self._killed_row(job.rows[0])], self.setup.keep), killed=True)
+            self._receive(job, table([self._killed_row(job.rows[0])], self.setup.keep, self.setup.records), killed=True)
         else:
             self._again.extendleft(Job(job.part, (row,), deaths) for row in reversed(job.rows))
 

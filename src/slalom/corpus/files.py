@@ -42,7 +42,7 @@ class Broken(NamedTuple):
     error: str
 
 
-Record = Mapping[str, Any] | Broken
+RawRow = Mapping[str, Any] | Broken
 
 
 class Source(ABC):
@@ -57,7 +57,7 @@ class Source(ABC):
         """Return plain data that differ where the content differs."""
 
     @abstractmethod
-    def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
+    def records(self, first: int, columns: Sequence[str]) -> Iterator[RawRow]:
         """Yield the rows from one number on."""
 
     def count(self) -> int | None:
@@ -156,7 +156,7 @@ class Files(Source):
         except (InputError, OSError):  # it is gone
             return True
 
-    def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
+    def records(self, first: int, columns: Sequence[str]) -> Iterator[RawRow]:
         self._before = 0
         for name, file in self._files.items():
             with self._opened(name) as self._raw:
@@ -177,7 +177,7 @@ class Files(Source):
             raise InputError(f"{name!r} of {self.address!r} is damaged or cut off: {one_line(error)}") from error
 
 
-def _parquet_rows(raw: Any, first: int, columns: Sequence[str]) -> Generator[Record, None, int]:
+def _parquet_rows(raw: Any, first: int, columns: Sequence[str]) -> Generator[RawRow, None, int]:
     """Yield the rows of a Parquet file; return how many of the next file to skip."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -193,7 +193,7 @@ def _parquet_rows(raw: Any, first: int, columns: Sequence[str]) -> Generator[Rec
     return first
 
 
-def _text_rows(raw: Any, name: str, first: int) -> Generator[Record, None, int]:
+def _text_rows(raw: Any, name: str, first: int) -> Generator[RawRow, None, int]:
     """Yield the rows of a file of text; return how many of the next file to skip."""
     with _decompressed(raw, name) as content:
         for record in _parsed(content, name):
@@ -244,7 +244,7 @@ def _parsed(content: Any, name: str) -> Iterator[Any]:
             yield lambda line=start, number=number: read(line, f"line {number} of {name!r}")
 
 
-def _json_object(line: bytes, where: str) -> Record:
+def _json_object(line: bytes, where: str) -> RawRow:
     try:
         row = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -252,7 +252,7 @@ def _json_object(line: bytes, where: str) -> Record:
     return row if isinstance(row, dict) else Broken(f"{where} must be a JSON object; it is a {type(row).__name__}")
 
 
-def _line(line: bytes, where: str) -> Record:
+def _line(line: bytes, where: str) -> RawRow:
     try:
         return {"text": line.decode("utf-8").rstrip("\r\n")}
     except UnicodeDecodeError as error:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, final
+from typing import Any, final, get_args
 
-from slalom.core.checks import whole_number
+from slalom.core.checks import check_choice, whole_number
 from slalom.corpus.dispatch import Dispatcher
 from slalom.corpus.executors import Executor, InProcess, Processes, RayActors, pickled
 from slalom.corpus.files import Source
@@ -24,7 +24,7 @@ from slalom.corpus.folder import DIGESTS, MANIFEST, PARTS, PROGRESS, UNDER_WAY, 
 from slalom.corpus.lock import locked
 from slalom.corpus.opening import FORMAT, SETTINGS, VERSION, Corpus, read_manifest
 from slalom.corpus.progress import Progress
-from slalom.corpus.sources import Columns, digest, rows_of, source_of
+from slalom.corpus.sources import Columns, Fields, digest, rows_of, source_of
 from slalom.corpus.table import EXPLAINED, SourceRow, arrow, counts, encoded
 from slalom.corpus.work import Job, Setup, check_target
 from slalom.errors import InputError
@@ -32,6 +32,7 @@ from slalom.explainer import Explainer
 from slalom.lexicon import Lexicon
 from slalom.lexicon.learning import LEAST_TEXTS
 from slalom.lexicon.lexicon import taking
+from slalom.text.record import Form
 
 PART_SIZE, MAX_FAILURES = 500, 20
 LEXICON = "lexicon.parquet"  # in the folder, of a run that learns one
@@ -43,7 +44,9 @@ def run(
     out: str | Path,
     explainer: Explainer | Callable[[], Explainer] | None = None,
     *,
-    text_column: str = "text",
+    text_column: str | Sequence[str] = "text",
+    numeric: Sequence[str] = (),
+    form: Form = "dict",
     id_column: str | None = None,
     keep: Sequence[str] = (),
     split: str | None = None,
@@ -73,7 +76,9 @@ def run(
         out: The folder of the table, or an address such as s3://bucket/corpus.
         explainer: An Explainer, or a function that makes one; with workers it is called in each of their processes. Default:
             the bundled classifier.
-        text_column: Column of the texts.
+        text_column: Column of the texts. Several, or one beside numbers, are the fields of records.
+        numeric: Columns of numbers that are further fields; where there is none, it is missing (NaN).
+        form: What the model is given for a record: "dict", "tuple" or "table", a row of a data frame.
         id_column: Column of the ids. Default: the number of the row.
         keep: Columns of the source to copy to the table, as given_NAME.
         split: Split of a dataset of Hugging Face.
@@ -109,12 +114,13 @@ def run(
         >>> [row["status"] for batch in corpus.batches(["status"]) for row in batch.to_pylist()]
         ['explained', 'explained', 'failed']
     """
+    column = _text_column(text_column, numeric, form)
     settings = {
-        "text_column": text_column, "id_column": id_column, "keep": list(dict.fromkeys(keep)), "text": text, "full": full,
+        "text_column": column, "id_column": id_column, "keep": list(dict.fromkeys(keep)), "text": text, "full": full,
         "part_size": whole_number("part_size", part_size, 1),
         "limit": None if limit is None else whole_number("limit", limit, 1),
     }  # fmt: skip
-    folder, rows = Folder(out), source_of(source, text_column, split)
+    folder, rows = Folder(out), source_of(source, column, split)
     if rows.encloses(folder):
         raise InputError(
             f"{folder.address!r} must not lie within the source {rows.address!r}, which would read it too; name a folder"
@@ -176,6 +182,16 @@ def retry_failed(
         return corpus_run.retry()
 
 
+def _text_column(columns: str | Sequence[str], numeric: Sequence[str], form: Form) -> str | dict[str, Any]:
+    """Return the column of the texts, or what the manifest says of fields."""
+    names, numbers = ([given] if isinstance(given, str) else list(given) for given in (columns, numeric))
+    several = [*names, *numbers]
+    check_choice("form", form, get_args(Form))
+    if not several or len(set(several)) < len(several) or several == numbers[:1]:
+        raise InputError(f"text_column and numeric must name a column of texts, or different fields; got {several!r:.80}")
+    return names[0] if len(several) == 1 else Fields(names, numbers, form)._asdict()
+
+
 def _beginning(explainer: Explainer | Callable[[], Explainer], lexicon: Lexicon) -> Explainer:
     """Return an Explainer that begins with a lexicon."""
     made = explainer if isinstance(explainer, Explainer) else explainer()
@@ -235,9 +251,12 @@ class _Run:
     def __post_init__(self) -> None:
         settings, made = self.settings, Explainer if self.explainer is None else self.explainer
         self.part_size = int(settings["part_size"])
-        self.columns = Columns(settings["text_column"], settings["id_column"], tuple(settings["keep"]))
+        column = settings["text_column"]
+        column = Fields(**column) if isinstance(column, dict) else column
+        self.columns = Columns(column, settings["id_column"], tuple(settings["keep"]))
         text, full = settings["text"], settings["full"]
-        self.setup = Setup(made, self.folder, self.columns.keep, text, full, self.where.timeout, self.where.max_failures)
+        where, records = self.where, isinstance(column, Fields)
+        self.setup = Setup(made, self.folder, self.columns.keep, text, full, where.timeout, where.max_failures, records)
         self.corpus = Corpus(self.folder, {})
         self.interrupted: set[int] = set()  # parts under which the last run was killed
 

@@ -12,9 +12,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from slalom.corpus.files import Broken, Files, Record, Source
+from slalom.corpus.files import Broken, Files, RawRow, Source
 from slalom.corpus.table import SourceRow
 from slalom.errors import InputError, did_you_mean, one_line, require
+from slalom.files import number_of
+from slalom.text import Record
+from slalom.text.record import Form
 
 _ROWS = 1000  # of a dataset that are read at a time
 
@@ -48,7 +51,7 @@ class Dataset(Source):
     def count(self) -> int:
         return len(self.dataset)
 
-    def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
+    def records(self, first: int, columns: Sequence[str]) -> Iterator[RawRow]:
         chosen = self.dataset.select_columns([name for name in columns if name in self.dataset.column_names])
         labels = {name: part.int2str for name, part in chosen.features.items() if type(part).__name__ == "ClassLabel"}
         for start in range(first, len(chosen), _ROWS):
@@ -72,28 +75,40 @@ class Rows(Source):
     def count(self) -> int | None:
         return len(self.rows) if isinstance(self.rows, Sized) else None
 
-    def records(self, first: int, columns: Sequence[str]) -> Iterator[Record]:
+    def records(self, first: int, columns: Sequence[str]) -> Iterator[RawRow]:
         for row in islice(self.rows, first, None):
             yield row if isinstance(row, Mapping) else {self.text_column: row}
 
 
-class Columns(NamedTuple):
-    """Which columns of a source are read: texts, ids (default: the number of the row), and those copied to the table."""
+class Fields(NamedTuple):
+    """Which columns of a source are the fields of records: texts, then numbers."""
 
-    text: str = "text"
+    columns: Sequence[str]
+    numeric: Sequence[str]
+    form: Form
+
+
+class Columns(NamedTuple):
+    """Which columns of a source are read: texts or fields, ids (default: the row's number), and those copied to the table."""
+
+    text: str | Fields = "text"
     id: str | None = None
     keep: tuple[str, ...] = ()
 
     @property
+    def fields(self) -> list[str]:
+        return [self.text] if isinstance(self.text, str) else [*self.text.columns, *self.text.numeric]
+
+    @property
     def names(self) -> list[str]:
-        return list(dict.fromkeys([self.text, *([] if self.id is None else [self.id]), *self.keep]))
+        return list(dict.fromkeys([*self.fields, *([] if self.id is None else [self.id]), *self.keep]))
 
 
-def source_of(source: Any, text_column: str = "text", split: str | None = None) -> Source:
+def source_of(source: Any, text_column: str | Mapping[str, Any] = "text", split: str | None = None) -> Source:
     if not isinstance(source, str | Path):
         if not isinstance(source, Iterable):
             raise InputError(f"a source must be a path, hf:NAME or an iterable of texts; got {type(source).__name__}")
-        return Rows(source, text_column)
+        return Rows(source, text_column if isinstance(text_column, str) else "text")
     is_saved = any((Path(source) / name).is_file() for name in ("dataset_info.json", "dataset_dict.json"))
     if str(source).startswith("hf:") or is_saved:
         return Dataset(str(source), split)
@@ -116,15 +131,34 @@ def rows_of(source: Source, columns: Columns, first: int = 0, limit: int | None 
         missing = [name for name in columns.names if name not in record]
         if missing and number == 0:
             have = ", ".join(repr(name) for name in record if name) or "none"
-            option = "--column" if missing[0] == columns.text else "--id-column or --keep"
+            several = "--column, --numeric or --pair" if len(columns.fields) > 1 else "--column"
+            option = several if missing[0] in columns.fields else "--id-column or --keep"
             close = did_you_mean(missing[0], filter(None, record))
             raise InputError(
                 f"{source.address!r} must have a column {missing[0]!r}; it has {have}; name another with {option}{close}"
             )
-        text, error = _text_of(record.get(columns.text), columns.text)
+        text, error = _example_of(record, columns.text)
         name = None if columns.id is None else _as_text(record.get(columns.id))
         given = {name: _as_text(record.get(name)) for name in columns.keep}
         yield SourceRow(number, str(number) if name is None else name, text, given, error)
+
+
+def _example_of(row: Mapping[str, Any], columns: str | Fields) -> tuple[Any, str | None]:
+    """Return the text or the record of a row, or what is there instead of it and the error."""
+    if isinstance(columns, str):
+        return _text_of(row.get(columns), columns)
+    cells = {name: _text_of(row.get(name), name) for name in columns.columns}
+    cells |= {name: _number_of(row.get(name), name) for name in columns.numeric}
+    values = {name: value for name, (value, _) in cells.items()}
+    error = next((error for _, error in cells.values() if error is not None), None)
+    return Record(values, columns.form) if error is None else values, error
+
+
+def _number_of(value: Any, column: str) -> tuple[Any, str | None]:
+    try:
+        return number_of(value), None
+    except (TypeError, ValueError, OverflowError):
+        return value, f"the column {column!r} must hold a number; it holds {value!r:.40}"
 
 
 def _text_of(text: Any, column: str) -> tuple[Any, str | None]:
@@ -143,7 +177,8 @@ def digest(rows: Iterable[SourceRow]) -> str:
     """Return a digest of numbers, ids and texts, and of the columns that are kept."""
     hashed = blake2b(digest_size=16)
     for row in rows:
-        content = repr((row.number, row.id, row.text, sorted(row.given.items()), row.error is None))
+        example = row.text.example() if isinstance(row.text, Record) else row.text
+        content = repr((row.number, row.id, example, sorted(row.given.items()), row.error is None))
         hashed.update(content.encode("utf-8", "surrogatepass"))
     return hashed.hexdigest()
 

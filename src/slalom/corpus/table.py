@@ -8,7 +8,7 @@ import numpy as np
 
 from slalom.errors import MissingExtra, require
 from slalom.result import SCORES, Explanation, listed
-from slalom.text import KINDS, simple_words, words
+from slalom.text import KINDS, Record, simple_words, words
 from slalom.text.units import group_spans
 
 EXPLAINED, FAILED, KILLED = "explained", "failed", "killed"
@@ -29,7 +29,7 @@ class SourceRow(NamedTuple):
 
     number: int  # from 0
     id: str
-    text: Any  # anything but a string fails
+    text: Any  # a text or a record; anything but a string fails
     given: Mapping[str, str | None]  # columns that are kept
     error: str | None = None  # why the row could not be read
 
@@ -40,16 +40,17 @@ def arrow() -> Any:
     return pa
 
 
-def schema(keep: Sequence[str] = ()) -> Any:
-    """Return the columns of the table as a pyarrow schema."""
+def schema(keep: Sequence[str] = (), records: bool = False) -> Any:
+    """Return the columns of the table as a pyarrow schema; records have two more."""
     pa = arrow()
     floats, integers, strings = pa.list_(pa.float32()), pa.list_(pa.int32()), pa.list_(pa.string())
     columns = [
         ("number", pa.int64(), False), ("id", pa.string(), False), ("status", pa.string(), False), ("error", pa.string()),
-        ("text", pa.string()), *((GIVEN + name, pa.string()) for name in keep),
+        ("text", pa.string()), *([("fields", pa.string())] if records else []), *((GIVEN + name, pa.string()) for name in keep),
         ("label", pa.string()), ("probability", pa.float32()), ("probabilities", floats),
         ("target", pa.string()), ("score", pa.float64()),
         ("n_units", pa.int32()), ("units", strings), ("starts", integers), ("ends", integers), ("sizes", integers),
+        *([("unit_fields", integers)] if records else []),
         *((column, floats) for score in SCORES.values() if score.listed for column in (score.name, f"{score.name}_se")),
         ("competition", pa.float64()),
         ("unit_words", integers), ("words", strings), ("word_effects", floats),
@@ -72,6 +73,7 @@ def explained_row(source: SourceRow, e: Explanation, *, text: bool = True, full:
         "n_units": len(e),
         "starts": e.spans[:, 0],
         "ends": e.spans[:, 1],
+        "unit_fields": None if e.record is None else e.record.field_of(e.spans),
         **word_columns(e),
         "prior": e.settings.get("prior"),
         "explanation": e.to_json() if full else None,
@@ -91,7 +93,8 @@ def failed_row(source: SourceRow, error: str, status: str = FAILED, *, text: boo
 
 def _source_columns(source: SourceRow, text: bool) -> dict[str, Any]:
     kept = source.text if text and isinstance(source.text, str) else None
-    return {"number": source.number, "id": source.id, "text": kept, **{GIVEN + k: v for k, v in source.given.items()}}
+    row = {"number": source.number, "id": source.id, "text": kept, **{GIVEN + k: v for k, v in source.given.items()}}
+    return {**row, "fields": json.dumps(kept.plain(), ensure_ascii=False)} if isinstance(kept, Record) else row
 
 
 def word_columns(e: Explanation) -> dict[str, Any]:
@@ -131,9 +134,9 @@ def _removed_together(e: Explanation, runs: Any) -> Any:
     return effects
 
 
-def table(rows: Sequence[Mapping[str, Any]], keep: Sequence[str] = ()) -> Any:
+def table(rows: Sequence[Mapping[str, Any]], keep: Sequence[str] = (), records: bool = False) -> Any:
     """Return rows as a pyarrow table; a column that a row lacks is null."""
-    pa, columns = arrow(), schema(keep)
+    pa, columns = arrow(), schema(keep, records)
     arrays = []
     for field in columns:
         values = [row.get(field.name) for row in rows]

@@ -40,6 +40,7 @@ class Setup:
     full: bool = False
     timeout: float | None = None  # seconds after which a worker ends itself without an answer of the model or a text
     max_failures: int = 0  # texts in sequence on which the model may fail alike; 0: any number
+    records: bool = False  # whether the rows are records
 
 
 class Job(NamedTuple):
@@ -114,7 +115,7 @@ class Bench:
             raise ModelError(str(outage)) from None
         finally:
             engine.answered = engine.ended = None
-        return table(rows, setup.keep)
+        return table(rows, setup.keep, setup.records)
 
     def _rows(self, rows: Sequence[SourceRow]) -> Iterator[dict[str, Any]]:
         text, full = self.setup.text, self.setup.full

@@ -190,9 +190,7 @@ def _pairs_fit(pairs: tuple[Pair, ...], parts: Mapping[str, Any]) -> bool:
 
 
 def _write_record(record: Record) -> dict[str, Any]:
-    """Return fields with None for missing values."""
-    fields = {name: None if value != value else value for name, _, _, value in record.fields}  # noqa: PLR0124  # not a number
-    return {"form": record.form, "fields": fields}
+    return {"form": record.form, "fields": record.plain()}
 
 
 def _read_record(saved: Mapping[str, Any]) -> Record:

@@ -81,6 +81,10 @@ class Record(str):
     def __getnewargs__(self) -> tuple[Any, ...]:
         return {field.name: field.value for field in self.fields}, self.form
 
+    def plain(self) -> dict[str, Value]:
+        """Return the values by their names, as plain data: None for a number that is missing."""
+        return {field.name: None if field.value != field.value else field.value for field in self.fields}
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the fields."""

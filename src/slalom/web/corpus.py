@@ -178,6 +178,7 @@ class ServedCorpus:
             "parts": len(parts),
             "running": running,
             "served": self._same,
+            "records": isinstance(manifest["text_column"], dict),
         }
 
     # --- the texts
