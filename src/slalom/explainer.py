@@ -59,7 +59,6 @@ class ModelKeywords(TypedDict, total=False):
     long: Literal["cut", "window"]
     prices: Mapping[str, Any] | Prices | str | Path | None
     max_cost: float | None
-    removal: Removal
     background: Any
 
 

@@ -473,6 +473,17 @@ def test_methods_are_set_side_by_side(run, tmp_path):
     assert json.loads(printed)["about"]["texts"] == 2
 
 
+def test_methods_are_compared_under_several_meanings_of_removal(run, tmp_path):
+    (tmp_path / "t.txt").write_text(f"{SENTENCE}\n")
+    options = ["--file", "t.txt", "--queries", 40, "--methods", "ridge", "--metrics", "near", "--out", "c.jsonl"]
+    code, out, err = run("compare", *options, "--removal", "drop, mask")
+    assert code == 0, err
+    assert re.search(r"^ridge \(drop\) +40 .*\nridge \(mask\) +40 ", out, flags=re.M)
+    assert run("compare", *options, "--removal", "drop,mask")[0] == 0
+    assert "(removal differ)" in run("compare", *options, "--removal", "mask")[2]
+    assert "got 'masks'" in run("compare", *options, "--removal", "masks")[2]
+
+
 def test_a_budget_that_grows_says_why_it_stopped(run, tmp_path):
     code, out, err = run("explain", SENTENCE, "--queries", "auto", "--max-queries", 200, "--html", "p.html", "--out", "e.jsonl")
     assert code == 0, err

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from slalom import Explainer, compare
-from slalom.errors import InputError, ModelError
-from slalom.evaluate import MEASURES, fidelity, perturbation, summarize
+from slalom.errors import CostLimit, InputError, ModelError
+from slalom.evaluate import MEASURES, comparison_estimate, fidelity, perturbation, summarize
 from slalom.methods import BlackBoxMethod, SurrogateMethod, method
 from tests.cases import cases
 from tests.factories import short_sighted
@@ -250,3 +250,70 @@ def test_a_file_of_something_else_is_left_alone(tmp_path, content):
     with pytest.raises(InputError, match="holds something else; name another file, or delete it"):
         compared(out=out)
     assert out.read_text() == content
+
+
+def filled(parts):
+    return "".join("some " if part is None else part for part in parts)
+
+
+def test_several_meanings_of_removal_are_rows_of_their_own(tmp_path):
+    options = {"methods": ["joint", "random"], "queries": 60}
+    both = compared(removal=["drop", "mask", filled], out=tmp_path / "r.jsonl", **options)
+    names = ("drop", "mask", f"{filled.__module__}.filled")
+    assert both.rows == [*((f"joint ({name})", 60) for name in names), *((f"random ({name})", None) for name in names)]
+    for name, removal in zip(names, ("drop", "mask", filled), strict=True):
+        alone = compared(removal=removal, **options)
+        assert alone.rows == [("joint", 60), ("random", None)]
+        for measure in ("near", "far", "deletion", "queries"):
+            assert both.values((f"joint ({name})", 60), measure) == alone.values(("joint", 60), measure), name
+        assert alone.about.get("removal") == (None if removal == "drop" else [name])
+    assert both.values(("joint (mask)", 60), "near") != both.values(("joint (drop)", 60), "near")
+    assert "joint (mask)" in both.to_html()
+
+
+def test_records_under_each_removal_are_kept_apart_and_go_on(tmp_path):
+    options = {"methods": ["ridge"], "queries": 40, "removal": ["drop", "mask"], "out": tmp_path / "r.jsonl"}
+    first = compared(**options)
+    lines = options["out"].read_text().splitlines(keepends=True)
+    kept = [line for line in lines if '"method": "ridge (mask)"' not in line]
+    assert len(lines) - len(kept) == len(TEXTS)
+    options["out"].write_text("".join(kept))
+    again = compared(**options)
+    assert again.values(("ridge (mask)", 40), "near") == first.values(("ridge (mask)", 40), "near")
+    assert again.values(("ridge (drop)", 40), "seconds") == first.values(("ridge (drop)", 40), "seconds")
+    for removal in ("mask", "drop"):
+        with pytest.raises(InputError, match=r"of another comparison \(removal differ\)"):
+            compared(**{**options, "removal": removal})
+
+
+def test_what_several_removals_cost_is_one_sum():
+    calls = []
+
+    def counted(texts):
+        calls.extend(texts)
+        return [float(len(text)) for text in texts]
+
+    options = {"methods": ["ridge"], "queries": 40, "output": "log_odds", "prices": {"input": 1.0}}
+    one, other, both = (
+        comparison_estimate(counted, TEXTS, removal=removal, **options) for removal in ("drop", "mask", ["drop", "mask"])
+    )
+    assert both.queries == one.queries + other.queries
+    calls.clear()
+    with pytest.raises(CostLimit):
+        compare(counted, TEXTS, removal=["drop", "mask"], max_cost=1.2 * one.cost, progress=False, **options)
+    assert len(calls) <= 2, "nothing but what an Explainer asks when it is made"
+
+
+@cases(
+    ("removal", "message"),
+    [
+        ([], "removal must be one way or several, with different names"),
+        (["drop", "drop"], "removal must be one way or several, with different names"),
+        (["drop", "masks"], "removal must be one of 'drop', 'mask', 'blank'; got 'masks'"),
+        (5, "removal must be a list, such as .'drop', 'mask'.; got 5"),
+        (lambda parts: "", "out= knows removal by its name; got a lambda; define it with def"),
+    ],
+)
+def test_a_wrong_removal_of_a_comparison_is_named(tmp_path, removal, message):
+    with pytest.raises(InputError, match=message):
+        compared(removal=removal, out=tmp_path / "r.jsonl")

@@ -30,6 +30,8 @@ class Methods:
     """Measures, with commas (default: all that apply)."""
     texts: Positive = 50
     """Number of texts, drawn at random (default: 50)."""
+    removal: str = "drop"
+    """What removing means: drop (default), mask or blank; several with commas."""
     corpus: Annotated[str | None, Parameter(group=INPUT)] = None
     """Rows with text and label of two classes, for Naive Bayes."""
     unit: Unit = "token"
@@ -87,7 +89,7 @@ def compare(
     options: dict[str, Any] = {
         "methods": DEFAULT_METHODS if names is None else names, "queries": budgets, "measures": measures,
         "target": class_of(of.target), "unit": of.unit, "seed": of.seed, "cache": cost.cache, "prices": cost.prices,
-        **about_model,
+        "removal": _names("--removal", of.removal), **about_model,
     }  # fmt: skip
     if cost.dry_run:
         print_estimate(comparison_estimate(asked, chosen, **options), output.as_json)

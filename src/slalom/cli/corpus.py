@@ -223,7 +223,7 @@ def explainer_of(options: dict[str, Any]) -> Any:
     prior = options.get("prior")  # commands before there were lexica have none
     passed = ("method", "unit", "queries", "tolerance", "max_queries", "seed", "long", "cache")
     device = None if options["lm"] else options["device"]
-    removal = options.get("removal", "drop")  # likewise
+    removal = options.get("removal", "drop")  # likewise, before it could be chosen
     made = Explainer(asked, device=device, prior=prior, removal=removal, **{name: options[name] for name in passed})
     made.options = replace(made.options, target=class_of(options["target"], made.model.head.labels))
     return made

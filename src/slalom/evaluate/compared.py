@@ -46,7 +46,7 @@ class Compared(Document):
             removed units) and the measures; a measure that is not defined for a text is None.
         measures: Names of the measures, keys of `MEASURES`.
         skipped: Methods that could not be used, with the reason.
-        about: Model, texts, seed, unit and target of the comparison.
+        about: Model, texts, seed, unit and target of the comparison, and removal where it is not "drop" alone.
 
     Example:
         >>> import slalom

@@ -15,12 +15,13 @@ from slalom.core.checks import plain, whole_number
 from slalom.errors import InputError, SlalomError, did_you_mean
 from slalom.evaluate.compared import MEASURES, Compared
 from slalom.evaluate.human import unit_marks
-from slalom.evaluate.measuring import Annotations, Comparison
+from slalom.evaluate.measuring import Annotations, Comparison, MethodRun
 from slalom.evaluate.naive_bayes import NaiveBayes as LogRatios
 from slalom.explainer import Explainer, ModelKeywords
 from slalom.methods import Method, NaiveBayes
 from slalom.methods import method as find_method
 from slalom.models import Estimate, Target
+from slalom.models.removal import Removal, check_removal, removal_name
 from slalom.text import UnitFunction, as_examples
 
 DEFAULT_METHODS = (
@@ -40,6 +41,7 @@ class CompareOptions(ModelKeywords, total=False):
         corpus: Labelled texts and their labels, 0 or 1. They add the measure "naive_bayes" and the method "naive-bayes".
         human: Words and maps (annotators, words) for each text, which must be ``" ".join(words)``. Adds the measure "human".
         target: As `Explainer` takes it.
+        removal: As `Explainer` takes it, or several: rows are then named by both, as "joint (mask)". Default: "drop".
         unit: As `Explainer` takes it; None: that of each method. Default: "token".
         seed: Seed of the queries, the fits and the masks. None draws one, which `about` records. Default: 0.
     """
@@ -50,6 +52,7 @@ class CompareOptions(ModelKeywords, total=False):
     corpus: tuple[Sequence[str], Sequence[int]] | None
     human: Annotations | None
     target: Target
+    removal: Removal | Sequence[Removal]
     unit: str | UnitFunction | None
     seed: int | None
 
@@ -71,9 +74,9 @@ def compare(
         tokenizer: As `Explainer` takes it.
         out: File for the records; the same call continues an interrupted comparison.
         progress: Whether to show a progress bar. Default: in a terminal.
-        **options: methods, queries, measures, corpus, human, target, unit and seed, as `CompareOptions` describes them, and
-            options of the `Explainer` about the model: output, labels, batch_size, precision, device, trust_remote_code,
-            cache, identity, long, prices and max_cost.
+        **options: methods, queries, measures, corpus, human, target, removal, unit and seed, as `CompareOptions` describes
+            them, and options of the `Explainer` about the model: output, labels, batch_size, precision, device,
+            trust_remote_code, cache, identity, long, prices, max_cost and background.
 
     Returns:
         The records, with tables and pictures. A method that fails or cannot be used on this model is left out and named in
@@ -94,7 +97,7 @@ def compare(
         [('ridge', 50), ('random', None)]
     """
     comparison = _prepared(model, texts, tokenizer, out, **options)
-    spending = comparison.explainer.engine.spending
+    spending = comparison.explainers[0].engine.spending
     if spending.max_cost is not None:
         estimate = comparison.estimate()
         spending.check(estimate.cost or 0.0, f"this comparison ({estimate})")
@@ -132,6 +135,7 @@ def _prepared(
     corpus: Any = None,
     human: Any = None,
     target: Any = None,
+    removal: Any = "drop",
     unit: Any = "token",
     seed: Any = 0,
     **about_model: Any,
@@ -149,10 +153,17 @@ def _prepared(
         raise InputError("methods must name at least one method; slalom.list_methods() lists them")
     human = _annotations(human, texts)
     measures = _measures(measures, corpus is not None, human is not None)
-    explainer = Explainer(model, tokenizer, target=target, seed=seed, unit=unit, progress=False, **about_model)
+    removals = _removals(removal)
+    options = {"target": target, "seed": seed, "unit": unit, "progress": False}
+    explainer = Explainer(model, tokenizer, **options, **about_model)
     explainer.model.head.resolve(target, np.zeros(explainer.model.head.n_outputs))  # before anything is asked
-    if path is not None and "<lambda>" in explainer.options.unit_name:
-        raise InputError("out= knows a unit function by its name; got a lambda; define it with def")
+    for what, name in (("a unit function", explainer.options.unit_name), *(("removal", name) for name in removals)):
+        if path is not None and "<lambda>" in name:
+            raise InputError(f"out= knows {what} by its name; got a lambda; define it with def")
+    options |= {name: about_model[name] for name in ("cache", "identity", "long") if name in about_model}
+    explainers = {name: Explainer(explainer.model, **options, removal=removal) for name, removal in removals.items()}
+    for one in explainers.values():
+        one.engine.spending = explainer.engine.spending
     ratios = None
     if corpus is not None:
         ratios = LogRatios.fit(*_labelled(corpus), explainer.tokens)
@@ -170,8 +181,15 @@ def _prepared(
         "unit": unit if unit is None else explainer.options.unit_name,
         "target": plain(target),
     }
-    runs = [(method, budget) for method in methods for budget in (budgets if method.takes_budget else (None,))]
-    return Comparison(explainer, texts, runs, measures, ratios, human, path, about)
+    if list(removals) != ["drop"]:
+        about["removal"] = list(removals)
+    runs = [
+        MethodRun(method.name if len(removals) == 1 else f"{method.name} ({name})", one, method, budget)
+        for method in methods
+        for name, one in explainers.items()
+        for budget in (budgets if method.takes_budget else (None,))
+    ]
+    return Comparison(list(explainers.values()), texts, runs, measures, ratios, human, path, about)
 
 
 def _texts(texts: Any) -> list[str]:
@@ -192,6 +210,17 @@ def _listed(name: str, items: Any, example: str) -> list[Any]:
     if isinstance(items, (str, bytes)) or not isinstance(items, Iterable) or getattr(items, "shape", None) == ():
         raise InputError(f"{name} must be a list, such as [{example}]; got {items!r:.80}")
     return list(items)
+
+
+def _removals(removal: Any) -> dict[str, Removal]:
+    """Return the ways to remove units by their names."""
+    listed = [removal] if isinstance(removal, str) or callable(removal) else _listed("removal", removal, "'drop', 'mask'")
+    for one in listed:
+        check_removal(one)
+    named = {removal_name(one): one for one in listed}
+    if not named or len(named) < len(listed):
+        raise InputError(f"removal must be one way or several, with different names; got {listed!r:.80}")
+    return named
 
 
 def _budgets(queries: Any) -> list[int | Literal["auto"]]:

@@ -10,8 +10,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -36,14 +37,23 @@ _BATCH = 8  # texts explained together
 _WARM_UP = 20  # queries of a method about the first text, before anything is timed
 
 
+class MethodRun(NamedTuple):
+    """A row of a comparison: its name, an explainer that removes units in one way, a method and its budget."""
+
+    name: str
+    explainer: Explainer
+    method: Method
+    budget: Budget
+
+
 @final
 @dataclass(frozen=True)
 class Comparison:
     """A comparison whose arguments are checked."""
 
-    explainer: Explainer
+    explainers: list[Explainer]  # one for each way to remove units; they share what is spent
     texts: list[str]
-    runs: list[tuple[Method, Budget]]
+    runs: list[MethodRun]
     measures: tuple[str, ...]
     ratios: NaiveBayes | None
     human: Annotations | None
@@ -53,21 +63,22 @@ class Comparison:
     def compared(self, progress: bool | None) -> Compared:
         """Make the records that are missing; a method that fails is skipped, where the model fails all stops."""
         texts, records = self.texts, Records(self.path, self.about, self.measures)
-        missing = {m.name: m for m, budget in self.runs if not records.has(range(len(texts)), m.name, budget)}
-        for method in missing.values():  # the first call loads packages and compiles; its time is not the method's
-            with _skipped(records, method):
-                self._explained(texts[:1], method, _WARM_UP)
+        missing = {run.name: run for run in self.runs if not records.has(range(len(texts)), run.name, run.budget)}
+        for run in missing.values():  # the first call loads packages and compiles; its time is not the method's
+            with _skipped(records, run.name):
+                self._explained(texts[:1], run._replace(budget=_WARM_UP))
         with progress_bar(progress, total=len(texts) * len(self.runs), unit="explanation", desc="comparing") as bar:
             for start in range(0, len(texts), _BATCH):
                 numbers = list(range(start, min(start + _BATCH, len(texts))))
-                self.explainer.engine.forget()
-                for method, budget in self.runs:
-                    bar.set_postfix_str(method.name)
-                    if not records.has(numbers, method.name, budget) and method.name not in records.skipped:
-                        with _skipped(records, method):
-                            records.add(self._measured(numbers, method, budget))
+                for explainer in self.explainers:
+                    explainer.engine.forget()
+                for run in self.runs:
+                    bar.set_postfix_str(run.name)
+                    if not records.has(numbers, run.name, run.budget) and run.name not in records.skipped:
+                        with _skipped(records, run.name):
+                            records.add(self._measured(numbers, run))
                     bar.update(len(numbers))
-        rows = records.sorted([(method.name, budget) for method, budget in self.runs])
+        rows = records.sorted([(run.name, run.budget) for run in self.runs])
         if not rows:
             raise InputError(f"no method could be used: {'; '.join(f'{k}: {v}' for k, v in records.skipped.items())}")
         cut = {row["text"] for row in rows if row["cut"]}
@@ -78,53 +89,54 @@ class Comparison:
 
     def estimate(self) -> Estimate:
         """Return what it will ask; methods that cannot be used cost nothing."""
-        total = self.explainer.engine.estimate([self._tests(text) for text in self.texts])
-        warm_ups = [(self.texts[:1], method, _WARM_UP) for method in dict.fromkeys(method for method, _ in self.runs)]
-        for texts, method, budget in (*warm_ups, *((self.texts, method, budget) for method, budget in self.runs)):
+        total = reduce(_total, (e.engine.estimate([self._tests(text, e) for text in self.texts]) for e in self.explainers))
+        warm_ups = {run.name: (self.texts[:1], run._replace(budget=_WARM_UP)) for run in self.runs}
+        for texts, run in (*warm_ups.values(), *((self.texts, run) for run in self.runs)):
             with suppress(SlalomError):
-                total = _total(total, self.explainer.estimate(texts, **self._options(method, budget)))
+                total = _total(total, run.explainer.estimate(texts, **self._options(run)))
         return total
 
-    def _options(self, method: Method, budget: Budget) -> Any:
+    def _options(self, run: MethodRun) -> Any:
         """Return the options of an explanation; only "auto" needs held-out queries."""
-        check = None if budget == AUTO else 0
-        return {"method": method, "queries": budget, "check": check, "seed": self.about["seed"]}
+        check = None if run.budget == AUTO else 0
+        return {"method": run.method, "queries": run.budget, "check": check, "seed": self.about["seed"]}
 
-    def _explained(self, texts: list[str], method: Method, budget: Budget) -> list[Explanation]:
+    def _explained(self, texts: list[str], run: MethodRun) -> list[Explanation]:
         with warnings.catch_warnings():  # `compared` counts the texts that are cut
             warnings.filterwarnings("ignore", ".*do not fit into .* and were cut", UserWarning)
-            return list(self.explainer(texts, **self._options(method, budget)))
+            return list(run.explainer(texts, **self._options(run)))
 
     def _asks(self, *measures: str) -> bool:
         return not set(measures).isdisjoint(self.measures)
 
-    def _tests(self, text: str) -> Queries:
+    def _tests(self, text: str, explainer: Explainer) -> Queries:
         """Return about what measuring the explanations of a text asks; the order of the units is not known yet."""
-        options = self.explainer.options
-        reading, units = self.explainer.pipeline.read(text, options.unit_or_default, options.long)
+        options, runs = explainer.options, sum(run.explainer is explainer for run in self.runs)
+        reading, units = explainer.pipeline.read(text, options.unit_or_default, options.long)
         n = len(units)
         rows = [np.zeros((0, n), dtype=bool)]
         if self._asks("near", "far"):
             rows += masks(text, n, seed=self.about["seed"])
         if self._asks("deletion", "insertion") and n > 1:
-            orders = (np.random.default_rng(i).permutation(n).astype(np.float64) for i in range(len(self.runs)))
+            orders = (np.random.default_rng(i).permutation(n).astype(np.float64) for i in range(runs))
             rows += [perturbed(order, numbers_of(n))[1:] for order in orders]
         return Queries(reading, units.atoms(np.concatenate(rows)))
 
-    def _measured(self, numbers: list[int], method: Method, budget: Budget) -> list[dict[str, Any]]:
+    def _measured(self, numbers: list[int], run: MethodRun) -> list[dict[str, Any]]:
         """Return one record for each of these texts."""
-        with self.explainer.engine.fresh():
-            explanations = self._explained([self.texts[i] for i in numbers], method, budget)
+        explainer = run.explainer
+        with explainer.engine.fresh():
+            explanations = self._explained([self.texts[i] for i in numbers], run)
         undefined = [None] * len(explanations)
         seed = self.about["seed"]
-        strict = fidelity(explanations, self.explainer, seed=seed) if self._asks("near", "far") else undefined
-        areas = perturbation(explanations, self.explainer) if self._asks("deletion", "insertion") else undefined
+        strict = fidelity(explanations, explainer, seed=seed) if self._asks("near", "far") else undefined
+        areas = perturbation(explanations, explainer) if self._asks("deletion", "insertion") else undefined
         records = []
         for number, e, errors, area in zip(numbers, explanations, strict, areas, strict=True):
             record: dict[str, Any] = {
                 "text": number,
-                "method": method.name,
-                "budget": budget,
+                "method": run.name,
+                "budget": run.budget,
                 "near": None if errors is None else errors.near,
                 "far": None if errors is None else errors.far,
                 "profile": None if errors is None else {str(k): v for k, v in errors.profile.items()},
@@ -132,12 +144,12 @@ class Comparison:
                 "insertion": None if area is None else area.insertion,
                 "cut": e.cut,
                 "queries": e.queries,
-                "tokens": e.tokens if self.explainer.model.tokenized else None,  # strings are counted as queries alone
+                "tokens": e.tokens if explainer.model.tokenized else None,  # strings are counted as queries alone
                 "seconds": e.seconds,
             }
             if self.ratios is not None and self._asks("naive_bayes"):
                 two = len(e.labels) == 2 and e.values.ndim == 1
-                keys = self.explainer.tokens(e.text)
+                keys = explainer.tokens(e.text)
                 record["naive_bayes"] = (
                     naive_bayes_correlation(e, self.ratios, score=ranking_score(e), tokens=keys) if two else None
                 )
@@ -148,14 +160,14 @@ class Comparison:
 
 
 @contextmanager
-def _skipped(records: Records, method: Method) -> Iterator[None]:
+def _skipped(records: Records, name: str) -> Iterator[None]:
     """Leave a method out that fails; methods of other packages may raise anything."""
     try:
         yield
     except (ModelError, CostLimit):
         raise
     except Exception as error:
-        records.skip(method.name, error)
+        records.skip(name, error)
 
 
 def _total(one: Estimate, other: Estimate) -> Estimate:

@@ -39,7 +39,8 @@ class Records:
         if records[0].get("format") != header["format"] or any(not record.keys() >= _KEYS for record in records[1:]):
             raise foreign
         expected = json.loads(json.dumps(header))
-        different = [name for name in expected if records[0].get(name) != expected[name]]
+        names = dict.fromkeys([*expected, *records[0]])
+        different = [name for name in names if records[0].get(name) != expected.get(name)]
         if different:
             raise InputError(
                 f"{str(path)!r} is of another comparison ({', '.join(different)} differ); name another file, or delete it"
