@@ -13,7 +13,7 @@ SUBCOMMANDS = [f"corpus {name}" for name in ("run", "status", "retry-failed", "s
 SUBCOMMANDS += [f"lexicon {name}" for name in ("build", "show", "compare")]
 DIFFERENT = (  # options whose meaning or default depends on the command; their help says so
     "--api --column --corpus --csv --file --gold --max-queries --limit --min-texts --model --out --prior --queries"
-    " --seed --target --template --timeout --top --unit"
+    " --removal --seed --target --template --timeout --top --unit"
 )
 
 
