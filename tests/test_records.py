@@ -11,6 +11,7 @@ import torch
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tokenizers import processors
@@ -430,6 +431,106 @@ def test_records_survive_copies_and_pickles():
     record = Record({"title": "x", "stars": float("nan")})
     for other in (copy.deepcopy(record), pickle.loads(pickle.dumps(record))):
         assert (other, other.names, other.form) == (record, record.names, record.form)
+
+
+# --- what a review found
+
+
+def test_a_prompt_that_is_cut_keeps_the_tokens_of_each_field():
+    words = tokenizer("gpt2")
+    model = Prompted(language_model("gpt2", len(words)), words, "{body} Title: {title}:", ["good", "bad"], max_length=24)
+    record = Record({"title": "a good film with a cast", "body": "the plot was thin and the acting was bad and long"})
+    reading = model.read(record, "cut", None)
+    assert reading.cut > 0
+    for name, token in zip(reading.names, reading.planes[0], strict=True):
+        assert words.decode([token]).strip() == name
+    for unit in range(len(reading.names)):
+        keep = np.arange(len(reading.names))[None] != unit
+        ids = reading.groups(keep)[0].build()[0][0, 0]
+        assert np.array_equal(ids, np.delete(reading.table[0], reading.places[unit]))
+
+
+def test_rows_keep_their_types_beside_rows_that_lack_values():
+    def scores(frame):
+        return [text.count("good") + 10.0 * (str(kind) == "2") for text, kind in zip(frame["t"], frame["k"], strict=True)]
+
+    frame = pd.DataFrame({"t": ["a good film"], "k": [2]})
+    explainer = Explainer(scores, output="scores", queries=20)
+    (e,) = explainer(frame, columns=["t", "k"])
+    assert (e.score, e.fields[1].removal) == (11.0, 10.0)
+
+
+def test_pairs_in_padded_batches_have_the_scores_of_single_ones(pair_classifier):
+    network, words = pair_classifier
+    batched = Explainer(network, words, queries=40)
+    batched.model.may_be_padded()
+    batched.model.__dict__["batch_overhead"] = 4096
+    e = batched(("a good film with a bad end", "the plot was thin"))
+    keep, scores = asked(batched, e)
+    assert scores == pytest.approx(Explainer(network, words, queries=40).ask(e, keep), abs=1e-4)
+
+
+def test_texts_that_do_not_fit_are_not_filled(pair_classifier):
+    network, words = pair_classifier
+    long = " ".join(["a good film with a bad end"] * 12)
+    for how in ("cut", "window"):
+        with pytest.raises(InputError, match="a function that fills gaps needs a text that fits into"):
+            Explainer(network, words, removal=lambda parts: "x", long=how, queries=20)(long)
+
+
+def test_what_is_asked_is_estimated_and_limited():
+    one = " ".join(f"word{i}" for i in range(100))
+    options = {"output": "scores", "prices": {"input": 1.0}, "queries": 40}
+    pair = Explainer(lambda rows: [float(len(a) - len(b)) for a, b in rows], **options).estimate((one, one))
+    text = Explainer(lambda texts: [float(len(text)) for text in texts], **options).estimate(f"{one} {one}")
+    assert pair.tokens == pytest.approx(text.tokens, rel=0.2)
+    explainer = Explainer(lambda rows: [row["n"] + len(row["t"]) for row in rows], output="scores", queries=50,
+                          background=[{"n": i} for i in range(8)], max_queries=120)  # fmt: skip
+    with pytest.raises(InputError, match=r"this text needs .* queries with those that test the explanation"):
+        explainer({"t": "a good film about a man and his dog in the rain", "n": 3})
+    asked_fields = Explainer(lambda rows: [float(len(row["f0"])) for row in rows], output="scores", queries=20, check=0)
+    assert asked_fields({f"f{i}": "x" for i in range(30)}).queries <= 21
+
+
+def test_another_background_is_another_setting():
+    some, other = (Explainer(films, output="scores", background={"stars": n}, queries=20) for n in (1, 2))
+    e = some(FIELDS)
+    assert some.pipeline.matches(e, some.options)
+    assert not other.pipeline.matches(e, other.options)
+
+
+def test_missing_and_infinite_values_are_saved_as_they_are():
+    explainer = Explainer(lambda rows: [5.0 if row["n"] is None else 1.0 for row in rows], output="scores", queries=10)
+    e = explainer({"t": "a good film", "n": None, "i": float("inf"), "x": float("nan")})
+    saved = json.dumps(e.to_dict(), allow_nan=False)
+    assert explainer.ask(Explanation.from_dict(json.loads(saved)), np.ones(len(e))) == 5.0
+
+
+def test_estimating_asks_nothing():
+    calls = []
+    explainer = Explainer(lambda rows: [calls.append(row) or float(len(row[0])) - len(row[1]) for row in rows],
+                          output="scores", removal="mask")  # fmt: skip
+    before = len(calls)
+    explainer.estimate(PAIR)
+    assert len(calls) == before
+
+
+def test_an_example_that_is_no_record_fails_alone():
+    explainer = Explainer(films, output="scores", background={"stars": 1}, queries=20)
+    found = explainer([FIELDS, {"title": pd.Timestamp("2020"), "body": "x"}, {**FIELDS, "body": ""}], errors="keep")
+    assert [failure.number for failure in found.failures] == [1, 2]
+    for wrong in ({"title": "a", 1: 2}, {"title": "a", "body": np.datetime64("2020-01-01T00:00:00.000000000")}):
+        with pytest.raises(InputError, match=r"the name of a field must be|must be a string or a number"):
+            explainer(wrong)
+    assert explainer.tokens(FIELDS)[:2] == ["A", "good"]
+
+
+def test_columns_are_found_inside_of_a_search(table):
+    pipeline, frame = table
+    labels = (frame["stars"] > 2).astype(int)
+    search = GridSearchCV(pipeline, {"logisticregression__C": [0.1, 1.0]}, cv=2).fit(frame, labels)
+    e = Explainer(search, background=frame.iloc[:3], queries=30)(frame.iloc[:1], columns=["title", "body", "stars", "genre"])[0]
+    assert e.score == pytest.approx(float(search.decision_function(frame.iloc[:1])[0]))
 
 
 # --- all adapters, all kinds of input

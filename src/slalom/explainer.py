@@ -18,6 +18,7 @@ from slalom.methods import method as find_method
 from slalom.models import Decision, Engine, Estimate, Model, Output, Prices, Queries, Reading, Target, model_of
 from slalom.models.costs import Spending
 from slalom.models.removal import Removal, removal_name
+from slalom.models.strings import digest_of
 from slalom.pipeline import LEAST_QUERIES, Options, Pipeline, Step, certify, refine
 from slalom.result import CertifiedShapley, Explanation, Explanations, Failure, Flip, presence
 from slalom.result.flip import Masks, Reply, Rule, confirm
@@ -109,9 +110,9 @@ class Explainer:
             and its new words). Other methods of a call do not use it.
         removal: What it means to remove units: "drop" (what follows moves forward), "mask" (the mask or unknown token in
             their place; "_" for models that read strings), "blank" (the padding token; blanks), or a function that takes the
-            kept parts of a text, with None for each gap, and returns a text, or several for the mean of their scores.
+            kept parts of a text, with None for each gap, and returns a text, or several, of whose answers the mean is taken.
         background: Rows of values, as a data frame or dictionaries, that replace removed fields which are no texts: the mean of
-            the scores over up to eight of them. Default: such a field is missing (NaN).
+            the answers to up to eight of them, each a query. Default: such a field is missing (NaN).
 
     Raises:
         InputError: If the model cannot be explained or an option is out of range.
@@ -162,6 +163,8 @@ class Explainer:
             model, tokenizer, output=output, labels=labels, precision=precision, device=device, batch_size=batch_size,
             trust_remote_code=trust_remote_code, background=background,
         ).removing(removal)  # fmt: skip
+        if background is not None:
+            self.options = replace(self.options, background=digest_of(self.model))
         self.engine = Engine(self.model, cache, identity, progress)
         self.engine.spending = Spending(self.model, prices, max_cost)
         self.pipeline = Pipeline(self.model, self.engine)
@@ -220,7 +223,7 @@ class Explainer:
             [[1], [0]]
         """
         chosen = self._configured(errors=errors, **options)
-        texts, single = as_examples(text, columns, self.model.reads_records)
+        texts, single = as_examples(text, columns, self.model.reads_records, errors == "keep")
         if single:
             chosen = replace(chosen, errors="raise")
         self._check(texts, chosen)
@@ -245,7 +248,7 @@ class Explainer:
             >>> [e.text for e in explainer.stream(["a good film", "good"])]
             ['a good film', 'good']
         """
-        chosen, listed = self._configured(errors=errors, **options), as_examples(texts, None, self.model.reads_records)[0]
+        chosen, listed = self._configured(errors=errors, **options), self._examples(texts, errors)
         self._check(listed, chosen)
         yield from self.pipeline.run(listed, chosen)
 
@@ -295,9 +298,12 @@ class Explainer:
         """
         whole_number("first", first, 2)
         chosen = self._configured(**options)
-        (example,) = as_examples(text, None, self.model.reads_records)[0]
+        (example,) = self._examples(text)
         self._check([example], chosen)
         yield from refine(self.pipeline, example, chosen, first, seconds)
+
+    def _examples(self, given: Any, errors: str = "raise") -> list[Any]:
+        return as_examples(given, None, self.model.reads_records, errors == "keep")[0]
 
     def _check(self, texts: Sequence[Any], options: Options) -> None:
         """Fail before any query where the target is not a class or the texts cost too much."""
@@ -336,7 +342,7 @@ class Explainer:
         """
         chosen = self._configured(errors=errors, **options)
         self._check_target(chosen)
-        return self._estimated(as_examples(text, None, self.model.reads_records)[0], chosen)
+        return self._estimated(self._examples(text, errors), chosen)
 
     def _estimated(self, texts: Sequence[Any], options: Options) -> Estimate:
         with warnings.catch_warnings():  # the call itself warns
@@ -354,7 +360,8 @@ class Explainer:
             are parts of one character, has its name too.
         """
         unit = self.options.unit_or_default
-        reading, text_units = self.pipeline.read(text, unit, self.options.long)
+        (example,) = self._examples(text)
+        reading, text_units = self.pipeline.read(example, unit, self.options.long)
         if not self.model.tokenized or unit not in ("token", "type"):
             return list(text_units.names)
         ids = dict(zip(text_units.unit_of_atom.tolist(), reading.types.tolist(), strict=True))
@@ -444,7 +451,7 @@ class Explainer:
         """
         self.model.head.resolve(target, np.zeros(self.model.head.n_outputs))  # fails before any query
         queries = []
-        for text in as_examples(texts, None, self.model.reads_records)[0]:
+        for text in self._examples(texts):
             reading, _ = self.pipeline.read(text, "token", self.options.long)
             queries.append(Queries(reading, np.ones((1, len(reading.names)), dtype=bool)))
         answers = self.engine(queries)

@@ -167,7 +167,7 @@ def _texts(given: Rows, path: Path, most: int, seed: int) -> tuple[list[str], li
         annotated = yelp_hat(rows)
         chosen = [annotated[i] for i in _drawn(len(annotated), most, seed, path)]
         return [item.text for item in chosen], [(list(item.words), item.maps) for item in chosen]
-    texts = [text for text in examples_of(given) if text.strip()]
+    texts = [text for text in examples_of(given) if text.strip() and getattr(text, "blank", None) is None]
     return [texts[i] for i in _drawn(len(texts), most, seed, path)], None
 
 

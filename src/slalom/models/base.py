@@ -57,6 +57,7 @@ class Reading(ABC):
         cut: Number of tokens that do not fit into the model.
         cut_from: " of" the fields that they are of; empty for a text.
         empty: Whether the model accepts an input without any atom.
+        per_row: Inputs that a row may have, at most, where that is known.
         notes: Sentences about the text that are shown with its explanation.
     """
 
@@ -67,6 +68,7 @@ class Reading(ABC):
     cut: int
     empty: bool
     cut_from: str = ""
+    per_row: int = 1
     notes: tuple[str, ...] = ()
 
     @abstractmethod
@@ -179,7 +181,8 @@ class Model(Charged, ABC):
 
     def tokens_of(self, text: Any) -> tuple[int, int]:
         """Return about how many tokens are read and written, at most, to answer one input; for models that read strings."""
-        return about_tokens(len(text)), 0
+        parts = [text] if isinstance(text, str) else text.values() if isinstance(text, Mapping) else text
+        return about_tokens(sum(len(str(part)) for part in parts)), 0
 
     def unwrap(self, reading: Reading) -> "tuple[Model, Reading]":
         """Return the model that computes, and a text as that one reads it: itself, unless it wraps another model."""

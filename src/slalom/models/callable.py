@@ -85,9 +85,7 @@ class Function(Model):
         self.takes_pairs = False
         n, self.no_strings = self._columns(names)
         self.reads_records = self.no_strings is not None or bool(background.fields)
-        self._empty = dict[Any, bool]()
-        if not self.reads_records:
-            self._takes_empty("")
+        self.empty = self.reads_records or self._takes_empty()
         expected = n if n > 1 else 2 if output != "scores" or len(names or ()) == 2 else 1
         if names is None:
             names = tuple(map(str, range(expected))) if expected > 1 else ("output",)
@@ -123,14 +121,11 @@ class Function(Model):
     def _may_take_records(self, names: Sequence[str] | None) -> bool:
         return names is not None or self.output in ("log_odds", "scores")
 
-    def _takes_empty(self, example: Any) -> bool:
-        key = example if isinstance(example, str) else tuple(example)
-        if key not in self._empty:
-            try:
-                self._empty[key] = bool(np.isfinite(self.collect(self.submit([example]))).all())
-            except ModelError:
-                self._empty[key] = False
-        return self._empty[key]
+    def _takes_empty(self) -> bool:
+        try:
+            return bool(np.isfinite(self.collect(self.submit([""]))).all())
+        except ModelError:
+            return False
 
     def whole_fields(self, record: Record) -> frozenset[str]:
         return self.background.whole(record)
@@ -144,7 +139,7 @@ class Function(Model):
                 )
             if self.no_strings is not None:
                 raise self.no_strings
-            return StringReading(text, spans, self._takes_empty(""), self.removal)
+            return StringReading(text, spans, self.empty, self.removal)
         if not self.reads_records:
             raise InputError(
                 f"{self.name} answers strings, so it takes one text; got the fields {listed(text.names)}: give several texts as"
@@ -153,9 +148,7 @@ class Function(Model):
         if self.takes_pairs and text.form != "tuple":
             raise InputError(f"{self.name} takes tuples; got the fields {listed(text.names)}: give their values as a tuple")
         self._check_fields(text)
-        reading = RecordReading(text, spans, self.background, self.removal)
-        reading.empty = self._takes_empty(reading.examples(np.zeros(len(spans), dtype=bool))[0])
-        return reading
+        return RecordReading(text, spans, self.background, self.removal)
 
     def _check_fields(self, record: Record) -> None:
         known = self.background.fields
@@ -181,7 +174,7 @@ class Function(Model):
 
     def submit(self, inputs: list[Any]) -> tuple[int, Any]:
         try:
-            return len(inputs), self.function(given(inputs))
+            return len(inputs), self._asked(inputs)
         except (SlalomError, MemoryError):
             raise
         except Exception as error:
@@ -192,6 +185,18 @@ class Function(Model):
                 advice = "; removed fields that are no texts are missing (NaN): give background=, rows of their values"
             reason = f"{type(error).__name__}: {one_line(error)}{advice}"
             raise ModelError(f"{self.name} failed on {len(inputs)} {what}: {reason}") from error
+
+    def _asked(self, inputs: list[Any]) -> Any:
+        """Call the function; rows of a table that lack other values come in frames of their own, as that changes types."""
+        if not isinstance(inputs[0], (Row, dict)) or not (isinstance(inputs[0], Row) or self.background.fields):
+            return self.function(given(inputs))
+        frames: dict[tuple[bool, ...], list[int]] = {}
+        for i, row in enumerate(inputs):
+            frames.setdefault(tuple(value is None or value != value for value in row.values()), []).append(i)  # noqa: PLR0124
+        if len(frames) == 1:
+            return self.function(given(inputs))
+        answers = [np.asarray(self.function(given([inputs[i] for i in rows]))) for rows in frames.values()]
+        return np.concatenate(answers)[np.argsort([i for rows in frames.values() for i in rows])]
 
     def collect(self, handle: tuple[int, Any]) -> Floats:
         n, returned = handle

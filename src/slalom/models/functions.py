@@ -1,10 +1,12 @@
 """Functions around models that are no classifiers of texts: the similarity of two texts, multiple choice, filling gaps."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, ModelError
@@ -92,6 +94,15 @@ class Infill:
         self.model, self.tokenizer = model, tokenizer
         self.samples, self.seed = whole_number("samples", samples, 1), whole_number("seed", seed, 0)
 
+    @cached_property
+    def _words(self) -> NDArray[np.bool_]:
+        """Which tokens begin a word, and are not special: others would change the word before them."""
+        names = [str(name) for name in self.tokenizer.convert_ids_to_tokens(range(len(self.tokenizer)))]
+        mark = next((mark for mark in "\u0120\u2581" if sum(name.startswith(mark) for name in names) > 1), "")
+        words = np.array([name.startswith(mark) and not name.startswith("##") for name in names])
+        words[[i for i in self.tokenizer.all_special_ids if i < len(words)]] = False
+        return words
+
     def __call__(self, parts: Sequence[str | None]) -> list[str]:
         import torch  # noqa: PLC0415
 
@@ -108,7 +119,7 @@ class Infill:
             )
         with evaluating(self.model, device):
             logits = self.model(**inputs).logits[0, places].double()
-            logits[:, self.tokenizer.all_special_ids] = -torch.inf
+            logits[:, ~torch.from_numpy(self._words).to(device)[: logits.shape[1]]] = -torch.inf
             chances = logits.softmax(dim=-1).cpu().numpy()
         rng = np.random.default_rng([self.seed, *blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()])
         drawn = [iter(rng.choice(chances.shape[1], self.samples, p=p / p.sum()).tolist()) for p in chances]

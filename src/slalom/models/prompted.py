@@ -110,7 +110,7 @@ class Prompted(TorchModel):
         (group,) = reading.groups(np.ones((1, len(reading.names)), dtype=bool))
         with self.session():
             self.collect(self.submit(group.build()[0]))  # fails here where the model cannot answer
-        self._template_tokens = int(reading.places[0]) if len(reading.places) else 0
+        self._template_tokens = reading.before.shape[1]
         self.asked = self.lm.computed = 0
 
     # Reading

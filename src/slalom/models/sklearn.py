@@ -107,7 +107,9 @@ class _Table(NamedTuple):
             return inputs
         import pandas  # noqa: PLC0415
 
-        return pandas.DataFrame(inputs).reindex(columns=list(self.background.fields)).astype(dict(self.types))
+        frame = pandas.DataFrame(inputs).reindex(columns=list(self.background.fields)).astype(dict(self.types))
+        missing = [name for name in frame.columns if name not in self.types and frame[name].isna().all()]
+        return frame.astype(dict.fromkeys(missing, object))  # an encoder of strings takes no column of floats
 
     def probes(self, texts: list[str]) -> Any:
         """Return inputs with these texts, in every column of texts; other columns are those of the background, in turn."""
@@ -118,8 +120,8 @@ class _Table(NamedTuple):
 
 def _table(name: str, estimator: Any, background: Any) -> _Table:
     """Return the columns that an estimator reads: those of its ColumnTransformer; a single one (no list) has texts."""
-    found = [part for part in _parts(estimator) if instance_of(part, "sklearn", "ColumnTransformer")]
-    columns = tuple(map(str, getattr(found[0], "feature_names_in_", ()))) if found else ()
+    found = [part for part in _parts(estimator) if hasattr(part, "transformers_") and hasattr(part, "feature_names_in_")]
+    columns = tuple(map(str, found[0].feature_names_in_)) if found else ()
     if not columns:
         if background is not None:
             raise InputError(f"background= is for a pipeline with a ColumnTransformer fitted to a data frame; {name} has none")
@@ -127,16 +129,18 @@ def _table(name: str, estimator: Any, background: Any) -> _Table:
     chosen = [
         of for _, transformer, of in found[0].transformers_ if not (isinstance(transformer, str) and transformer == "drop")
     ]
-    texts = frozenset(column for column in chosen if isinstance(column, str))
+    single = [of for of in chosen if isinstance(of, (str, int))]
+    texts = frozenset(columns[of] if isinstance(of, int) else of for of in single)
     used = {columns[one] if isinstance(one, int) else str(one) for of in chosen if isinstance(of, list) for one in of} | texts
-    if all(isinstance(of, (str, list)) for of in chosen):  # others are slices and masks
+    if all(isinstance(of, (str, int, list)) for of in chosen):  # others are slices and masks
         columns = tuple(column for column in columns if column in used)
     rows = background_rows(background)
     for column in columns:
         if rows and column not in rows[0] and column not in texts:
             raise InputError(f"background lacks the column {column!r} of {name}; it has {', '.join(rows[0])}", "background")
     types = getattr(background, "dtypes", {})
-    categories = {str(column): kind for column, kind in dict(types).items() if kind == "category" and column in columns}
+    known = types.items() if hasattr(types, "items") else ()
+    categories = {str(column): kind for column, kind in known if kind == "category" and column in columns}
     return _Table(Background(columns, texts, rows), categories)
 
 
@@ -215,7 +219,9 @@ def _vocabulary(estimator: Any) -> list[str]:
 
 def _parts(estimator: Any) -> list[Any]:
     params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-    fitted = [getattr(estimator, name) for name in ("best_estimator_", "estimator_") if hasattr(estimator, name)]
+    names = ("best_estimator_", "estimator_", "estimators_", "calibrated_classifiers_", "estimator")
+    found = [getattr(estimator, name) for name in names if hasattr(estimator, name)]
+    fitted = [one for part in found for one in (part if isinstance(part, (list, np.ndarray)) else [part])]
     return [estimator, *params.values(), *(part for model in fitted for part in _parts(model))]
 
 

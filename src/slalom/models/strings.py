@@ -14,9 +14,9 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from slalom.errors import InputError
+from slalom.errors import InputError, count
 from slalom.models.base import InputGroup, Model, Reading
-from slalom.models.removal import Removal, filled
+from slalom.models.removal import Removal, filled, removal_name
 from slalom.text import Record, plain_value, table_rows
 from slalom.text.record import Row, Value
 
@@ -142,6 +142,12 @@ def background_rows(background: Any) -> tuple[dict[str, Value], ...]:
     return tuple({str(name): plain_value(str(name), value) for name, value in row.items()} for row in chosen)
 
 
+def digest_of(model: Model) -> str:
+    """Return a short digest of the background of a model, by which results know it."""
+    rows = getattr(model, "background", Background()).rows
+    return blake2b(repr([sorted(row.items()) for row in rows]).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
 @final
 class RecordReading(Reading):
     """A record, for models that read tuples, dictionaries or rows of a table.
@@ -155,6 +161,7 @@ class RecordReading(Reading):
     def __init__(self, record: Record, spans: NDArray[np.int64], background: Background, removal: Removal = "drop") -> None:
         self.text: Record = record
         self.spans, self.cut, self.empty, self.background = spans, 0, True, background
+        self.per_row = max(len(background.rows), 1)
         self.names = tuple(record[a:b] for a, b in spans.tolist())
         fields, whole = record.field_of(spans), background.whole(record)
         self.types = _numbered(list(zip(fields.tolist(), self.names, strict=True)))  # in another field it is another word
@@ -190,6 +197,10 @@ class FilledReading(Reading):
     """
 
     def __init__(self, tokens: Reading, model: Model) -> None:
+        windows = getattr(tokens, "windows", ())
+        if tokens.cut or len(windows) > 1:
+            long = f"{count(tokens.cut, 'token')} of this text do not fit" if tokens.cut else "this text is read in windows"
+            raise InputError(f"a function that fills gaps needs a text that fits into {model.name}; {long}", "removal")
         self.text, self.names, self.spans, self.types = tokens.text, tokens.names, tokens.spans, tokens.types
         self.cut, self.cut_from, self.notes, self.empty, self._tokens, self._model = (
             tokens.cut,
@@ -212,6 +223,11 @@ class FilledReading(Reading):
         for i, made in enumerate(self._pieces.groups(keep[~whole]) if len(rows) else ()):
             for row, given in zip(rows[made.rows].tolist(), made.build()[0], strict=True):
                 read = self._model.read(self.text.replaced(given) if isinstance(self.text, Record) else given, "cut", None)
+                if not read.names and not read.empty:
+                    name = removal_name(self._model.removal)
+                    raise InputError(
+                        f"removal={name} returned an empty text, which {self._model.name} does not accept", "removal"
+                    )
                 (group,) = read.groups(np.ones((1, len(read.names)), dtype=bool))
                 parts.setdefault((i, group.length), []).append((row, group))
         for (_, length), found in parts.items():

@@ -33,6 +33,7 @@ class Options:
     tolerance: float | None = None
     max_queries: int | None = None
     removal: str = "drop"
+    background: str | None = None  # a digest of it
 
     def __post_init__(self) -> None:
         unit = self.unit_or_default
@@ -128,6 +129,8 @@ class Options:
             options["pairs"] = False
         if self.removal != "drop":
             options["removal"] = self.removal
+        if self.background is not None:
+            options["background"] = self.background
         if self.method.prior is not None:
             options["prior"] = self.method.prior
         if self.unit_kind != self.unit_name:

@@ -21,6 +21,7 @@ from slalom.text import (
     Record,
     UnitFunction,
     Units,
+    as_record,
     chosen_spans,
     query_keys,
     reserved,
@@ -120,12 +121,15 @@ def read(
 
 def plan(model: Model, text: Any, options: Options, number: int = 0, where: str = "") -> Task:
     """Read a text and choose its queries; `where` is appended to error messages."""
+    try:
+        text = as_record(text)
+    except InputError as error:
+        raise InputError(f"{error}{where}") from error
     if not isinstance(text, str):
         missing = " (a missing value)" if type(text).__name__ in ("NoneType", "float", "NAType", "NaTType") else ""
         raise InputError(f"a text must be a string; got {type(text).__name__}{missing}{where}")
-    for field in text.fields if isinstance(text, Record) else ():
-        if isinstance(field.value, str) and not field.value.strip():
-            raise InputError(f"the field {field.name!r} must not be empty; give it a text, or leave it out{where}")
+    if isinstance(text, Record) and text.blank is not None:
+        raise InputError(f"the field {text.blank!r} must not be empty; give it a text, or leave it out{where}")
     reading, text_units = read(model, text, options.unit_or_default, options.long)
     n, kind = len(text_units), options.unit_kind
     if n == 0:
@@ -142,7 +146,8 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
     budget = options.budget(n)
     with named_failures(options.method), one_blas_thread():
         method = options.method.on(reading, text_units)
-        fields = text_units.without_fields if options.method.takes_budget else text_units.without_fields[:0]
+        fields = text_units.without_fields
+        fields = fields if options.method.takes_budget and len(fields) <= budget // 2 else fields[:0]
         others = max(budget - len(fields), min(budget, 2))
         plan = method.plan(text_units, others, np.random.default_rng(options.seed), reading.empty)
         known = set(row_keys(plan.keep))
@@ -152,7 +157,8 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
     rng = np.random.default_rng([options.seed, 1])
     plan, near, far = reserved(plan, text_units.words, check, rng, method.known(text_units))
     keep = np.concatenate([plan.keep, np.ones((1, n), dtype=bool), near, far])
-    if options.limit is not None and (number_of := len(set(query_keys(keep, text_units.words)))) > options.limit:
+    number_of = len(set(query_keys(keep, text_units.words))) * reading.per_row
+    if options.limit is not None and number_of > options.limit:
         raise InputError(
             f"this text needs {count(number_of, 'query')} with those that test the explanation, and max_queries is"
             f" {options.limit}; raise it, or lower queries{'' if options.check is None else ' or check'}{where}",

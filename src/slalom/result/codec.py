@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
@@ -190,11 +191,17 @@ def _pairs_fit(pairs: tuple[Pair, ...], parts: Mapping[str, Any]) -> bool:
 
 
 def _write_record(record: Record) -> dict[str, Any]:
-    return {"form": record.form, "fields": record.plain()}
+    odd = {
+        name: {"number": str(value)} for name, _, _, value in record.fields if isinstance(value, float) and not isfinite(value)
+    }
+    return {"form": record.form, "fields": {name: value for name, _, _, value in record.fields} | odd}
 
 
 def _read_record(saved: Mapping[str, Any]) -> Record:
-    fields = {_text(name): float("nan") if value is None else value for name, value in _object(saved["fields"]).items()}
+    fields = {
+        _text(name): float(_text(value["number"])) if isinstance(value, Mapping) else value
+        for name, value in _object(saved["fields"]).items()
+    }
     if saved["form"] not in get_args(Form):
         raise ValueError(f"its form must be one of {', '.join(get_args(Form))}; it is {saved['form']!r:.40}")
     return Record(fields, saved["form"])

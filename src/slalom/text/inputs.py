@@ -12,13 +12,16 @@ from slalom.errors import InputError, did_you_mean
 from slalom.text.record import Form, Record, as_record
 
 
-def as_examples(given: Any, columns: Sequence[str] | str | None = None, records: bool = False) -> tuple[list[Any], bool]:
+def as_examples(
+    given: Any, columns: Sequence[str] | str | None = None, records: bool = False, keep: bool = False
+) -> tuple[list[Any], bool]:
     """Return what is to be explained, records as `Record`, and whether it is one example only.
 
     Args:
         given: A string, a tuple or dictionary of fields, a container of these, or a table with `columns`.
         columns: Columns of a table that are fields; of one, the texts.
         records: Whether the model reads records: a tuple is one then, else a container of texts.
+        keep: Whether to leave an example of several that is no record as it is, so that it fails alone.
 
     Example:
         >>> as_examples("a"), as_examples(("a", "b")), as_examples(("a", "b"), records=True)[0][0].example()
@@ -38,17 +41,19 @@ def as_examples(given: Any, columns: Sequence[str] | str | None = None, records:
                 )
         if len(names) == 1:
             return [row[names[0]] for row in rows], False
-        return [_with_place(i, {name: row[name] for name in names}, "table") for i, row in enumerate(rows)], False
+        return [_with_place(i, {name: row[name] for name in names}, keep, "table") for i, row in enumerate(rows)], False
     plain = not isinstance(given, Mapping) or any(isinstance(value, (str, int, float)) for value in given.values())
     if plain and isinstance(given, (str, tuple, Mapping) if records else (str, Mapping)):
         return [as_record(given)], True
-    return [_with_place(i, one) for i, one in enumerate(as_texts(given))], False
+    return [_with_place(i, one, keep) for i, one in enumerate(as_texts(given))], False
 
 
-def _with_place(number: int, one: Any, form: Form | None = None) -> Any:
+def _with_place(number: int, one: Any, keep: bool, form: Form | None = None) -> Any:
     try:
         return Record(one, form) if form else as_record(one)
     except InputError as error:
+        if keep:
+            return one
         raise InputError(f"{error} (text {number})") from error
 
 

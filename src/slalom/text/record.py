@@ -68,7 +68,8 @@ class Record(str):
             raise InputError("a record must have at least one field; got none")
         text, fields = "", list[Field]()
         for name, given in named.items():
-            if len(str(name).split("\n")) > 1 or not str(name).strip():
+            kind: object = name  # a table may have numbers as names
+            if not isinstance(kind, str) or len(name.split("\n")) > 1 or not name.strip():
                 raise InputError(f"the name of a field must be a line of text; got {name!r}")
             value = plain_value(name, given)
             start = len(text) + len(name) + 2
@@ -89,6 +90,11 @@ class Record(str):
     def names(self) -> tuple[str, ...]:
         """The names of the fields."""
         return tuple(field.name for field in self.fields)
+
+    @property
+    def blank(self) -> str | None:
+        """The name of the first field without a text; None where all have one."""
+        return next((name for name, _, _, value in self.fields if isinstance(value, str) and not value.strip()), None)
 
     def example(self, values: Sequence[Any] | None = None) -> Any:
         """Return the tuple or dictionary that the model is given, with other values where they are given."""
@@ -130,6 +136,8 @@ def as_record(example: Any) -> Any:
 def plain_value(name: str, given: Any) -> Value:
     """Return the value of a field as a string, a number of Python, or None."""
     item = getattr(given, "item", None)
+    if isinstance(given, (np.datetime64, np.timedelta64)):
+        raise InputError(f"the field {name!r} must be a string or a number; got {type(given).__name__}")
     value = item() if callable(item) and np.ndim(given) == 0 else given  # a number of numpy
     if type(value).__name__ in ("NAType", "NaTType"):
         return None

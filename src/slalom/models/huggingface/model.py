@@ -26,6 +26,7 @@ from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.module import TorchModel, Transfer, to_device, to_host
 from slalom.models.huggingface.reading import TokenReading
 from slalom.models.huggingface.wrappers import additive_mask, arguments, call, plain_logits
+from slalom.models.removal import Removal
 from slalom.text import Record
 
 Activation = Literal["softmax", "sigmoid", "none"]
@@ -150,6 +151,12 @@ class HuggingFace(TorchModel):
         within = np.array(places, dtype=np.int64).reshape(-1, 2)[before:end]
         return self._fitted(text, table, [(before, end)], within, long, empty=self.takes_empty)
 
+    def removing(self, removal: Removal) -> Model:
+        other = super().removing(removal)
+        if removal == "blank":  # a decoder may take padding tokens at the end for what pads a batch
+            other.__dict__["batch_overhead"] = 0
+        return other
+
     def whole_fields(self, record: Record) -> frozenset[str]:
         if not self.reads_records:
             return Model.whole_fields(self, record)
@@ -217,7 +224,10 @@ class HuggingFace(TorchModel):
         config = self._text_config
         before, config.pad_token_id = config.pad_token_id, filler
         try:
-            return self._forward(np.where(inputs == PADDING, np.int32(filler), inputs), inputs[:, 0] == PADDING)
+            padding = inputs[:, 0] == PADDING
+            block = np.where(padding[:, None], np.int32(0), inputs)
+            block[:, 0][padding] = filler
+            return self._forward(block, padding)
         finally:
             config.pad_token_id = before
 

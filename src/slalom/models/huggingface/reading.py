@@ -79,12 +79,13 @@ class TokenReading(Reading):
             read, fits = np.ones(table.shape[1], dtype=bool), np.zeros(table.shape[1], dtype=bool)
             for (a, b), part in zip(runs, kept, strict=True):
                 read[a:b], read[part], fits[part] = False, True, True
-            of_text = np.concatenate([np.arange(a, b) for a, b in runs])
-            self.table, self.spans, self.places = table[:, read], spans[fits[of_text]], np.flatnonzero(fits[read])
+            of_text = np.concatenate([np.arange(a, b) for a, b in runs])  # runs need not be in the order of the table
+            after, inside = np.cumsum(read) - 1, fits[of_text]
+            self.table, self.spans, self.places = table[:, read], spans[inside], after[of_text[inside]]
         if not self.cut:
             self.places = np.concatenate([np.arange(a, b) for a, b in runs])
         self.planes = self.table[:, self.places]
-        first, end = (self.places[0], self.places[-1] + 1) if len(self.places) else (runs[0][0], runs[-1][1])
+        first, end = (self.places.min(), self.places.max() + 1) if len(self.places) else (runs[0][0], runs[-1][1])
         self.before, self.after = self.table[:, :first], self.table[:, end:]
         ids = self.planes[0].astype(np.int64)
         run_of_atom = np.repeat(np.arange(len(runs)), np.subtract(sizes, self.cut_of))
