@@ -100,6 +100,12 @@ def test_records_are_saved_and_asked_again():
     assert again.merge("sentence").units == ("A good film", "It is good , and long", "4")
 
 
+def test_the_units_of_a_record_can_be_counted():
+    explainer = Explainer(films, output="scores", background={"stars": 2})
+    assert explainer.tokens(FIELDS) == ["A", "good", "film", "It", "is", "good", ",", "and", "long", "4"]
+    assert Explainer(pairs, output="scores").tokens(PAIR) == [*PAIR[0].split(), *PAIR[1].split()]
+
+
 def test_tables_are_given_as_tables():
     def scores(frame):
         assert isinstance(frame, pd.DataFrame)

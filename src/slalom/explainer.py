@@ -349,11 +349,11 @@ class Explainer:
             warnings.simplefilter("ignore", UserWarning)
             return self.pipeline.estimate(texts, options)
 
-    def tokens(self, text: str) -> Sequence[int | str]:
+    def tokens(self, text: Example) -> Sequence[int | str]:
         """Return the units of a text in a form that can be counted.
 
         Args:
-            text: The text.
+            text: The text, or the fields of a record.
 
         Returns:
             Token ids (n,) where units are tokens of the model, else the names of the units; a unit of several tokens, which
