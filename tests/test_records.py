@@ -143,6 +143,13 @@ def test_a_wrong_record_is_named_in_one_line(example, message):
     assert "\n" not in str(refused.value)
 
 
+def test_a_number_that_is_missing_asks_for_a_background():
+    with pytest.raises(
+        ModelError, match=r"films answered with \[nan\] .*; where removed numbers are missing .*give background="
+    ):
+        Explainer(films, output="scores", queries=20)(FIELDS)
+
+
 def test_a_model_of_one_text_refuses_records():
     for model, options in ((None, {}), (lambda texts: [len(text) for text in texts], {"output": "scores"})):
         explainer = Explainer(model, **options, queries=20)

@@ -101,6 +101,7 @@ class Model(Charged, ABC):
         twin: The identity of another model whose answers differ by rounding, and its own identity when that was found.
         removal: How units are removed from inputs.
         reads_records: Whether it reads records of fields.
+        nan_advice: What to do where it answers with NaN.
         variant: A setting that changes the outputs beside the model's identity, for the cache.
         costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.
         batch_tokens: Tokens of a batch at most; of a model that reads strings, their number.
@@ -115,6 +116,7 @@ class Model(Charged, ABC):
     twin: tuple[str, str] | None = None
     removal: Removal = "drop"
     reads_records: bool = False
+    nan_advice: str = "check its weights and its precision"
     variant: str = ""
     costly_identity: bool = False
     batch_tokens: int = 4096  # what stays in the caches of a core
@@ -252,9 +254,7 @@ class Model(Charged, ABC):
             )
         if not np.isfinite(answers).all():
             row = int(np.flatnonzero(~np.isfinite(answers).all(axis=1))[0])
-            raise ModelError(
-                f"{self.name} answered with {answers[row].tolist()} (NaN or infinite); check its weights and its precision"
-            )
+            raise ModelError(f"{self.name} answered with {answers[row].tolist()} (NaN or infinite); {self.nan_advice}")
         if answers.size and np.abs(answers).max() > _LARGEST:
             raise ModelError(
                 f"{self.name} must answer with numbers up to {_LARGEST:g}; got {np.abs(answers).max():.3g}: divide them by a"
