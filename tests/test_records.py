@@ -135,6 +135,7 @@ def test_methods_are_compared_on_records():
         ("a text", "pairs failed on 1 strings: ValueError: not enough values to unpack"),
         ([PAIR, ("a", "")], r"the field 'text 2' must not be empty; .* \(text 1\)"),
         ({"a\nb": "x", "c": "y"}, "the name of a field must be a line of text"),
+        ({0: "x", 1: "y"}, "the name of a field must be a line of text; got 0"),
     ],
 )
 def test_a_wrong_record_is_named_in_one_line(example, message):

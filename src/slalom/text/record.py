@@ -63,7 +63,9 @@ class Record(str):
     form: Form
 
     def __new__(cls, example: Mapping[str, Any] | tuple[Any, ...], form: Form | None = None) -> "Record":
-        named = example if isinstance(example, Mapping) else {f"text {i + 1}": value for i, value in enumerate(example)}
+        named: Mapping[Any, Any] = (
+            example if isinstance(example, Mapping) else {f"text {i + 1}": value for i, value in enumerate(example)}
+        )
         if not named:
             raise InputError("a record must have at least one field; got none")
         text, fields = "", list[Field]()
