@@ -85,6 +85,8 @@ class Function(Model):
         self.takes_pairs = False
         n, self.no_strings = self._columns(names)
         self.reads_records = self.no_strings is not None or bool(background.fields)
+        if self.reads_records and not background.rows:
+            self.nan_advice = "where removed numbers are missing (NaN), give background=, rows of their values"
         self.empty = self.reads_records or self._takes_empty()
         expected = n if n > 1 else 2 if output != "scores" or len(names or ()) == 2 else 1
         if names is None:
