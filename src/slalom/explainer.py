@@ -231,7 +231,7 @@ class Explainer:
         return explanations[0] if single else explanations
 
     def stream(
-        self, texts: Iterable[str], /, *, errors: Literal["raise", "keep"] = "raise", **options: Unpack[CallOptions]
+        self, texts: Iterable[Example], /, *, errors: Literal["raise", "keep"] = "raise", **options: Unpack[CallOptions]
     ) -> Iterator[Explanation | Failure]:
         """Explain several texts as a call does, one after the other: each is there as soon as it is finished.
 
@@ -252,7 +252,7 @@ class Explainer:
         self._check(listed, chosen)
         yield from self.pipeline.run(listed, chosen)
 
-    def refine(self, text: str, /, *, first: int = 50, **options: Unpack[CallOptions]) -> Iterator[Explanation]:
+    def refine(self, text: Example, /, *, first: int = 50, **options: Unpack[CallOptions]) -> Iterator[Explanation]:
         """Explain one text at once, and then better and better.
 
         The first explanation is that of a part of the queries of a call, the next one of twice as many, the last one of all:
@@ -283,7 +283,7 @@ class Explainer:
                 yield step.explanation
 
     def steps(
-        self, text: str, /, *, first: int = 50, seconds: float | None = None, **options: Unpack[CallOptions]
+        self, text: Example, /, *, first: int = 50, seconds: float | None = None, **options: Unpack[CallOptions]
     ) -> Iterator[Step]:
         """Explain one text as `refine` does, in small steps; for programs with several texts at a time, such as a server.
 
@@ -317,7 +317,7 @@ class Explainer:
 
     def estimate(
         self,
-        text: str | Iterable[str],
+        text: Example | Iterable[Example],
         /,
         *,
         errors: Literal["raise", "keep"] = "raise",
@@ -428,7 +428,7 @@ class Explainer:
         scores = self.model.observe(answer.outputs, self._column(explanation)).scores
         return scores, self.model.head.decide(answer.outputs[:, : self.model.head.n_outputs])
 
-    def decide(self, texts: Sequence[str], target: Target = None) -> tuple[Floats, list[Decision]]:
+    def decide(self, texts: Sequence[Example], target: Target = None) -> tuple[Floats, list[Decision]]:
         """Return what the model says about whole texts.
 
         Args:

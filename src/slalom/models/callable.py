@@ -29,14 +29,8 @@ from slalom.text.record import Row
 OUTPUTS: tuple[str, ...] = get_args(Output)
 _MIN_PROBABILITY = 1e-9  # probabilities are clipped to it
 _BATCH_SIZE = 256  # strings per call
-_OTHER_INPUT = (
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    ValueError,
-    AssertionError,
-)  # of a function of records that is given a string
+# of a function of records that is given a string
+_OTHER_INPUT = TypeError, KeyError, IndexError, AttributeError, ValueError, AssertionError
 
 
 @final

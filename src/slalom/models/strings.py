@@ -202,14 +202,8 @@ class FilledReading(Reading):
             long = f"{count(tokens.cut, 'token')} of this text do not fit" if tokens.cut else "this text is read in windows"
             raise InputError(f"a function that fills gaps needs a text that fits into {model.name}; {long}", "removal")
         self.text, self.names, self.spans, self.types = tokens.text, tokens.names, tokens.spans, tokens.types
-        self.cut, self.cut_from, self.notes, self.empty, self._tokens, self._model = (
-            tokens.cut,
-            tokens.cut_from,
-            tokens.notes,
-            True,
-            tokens,
-            model,
-        )
+        self.cut, self.empty, self.notes = 0, True, tokens.notes
+        self._tokens, self._model = tokens, model
         strings = RecordReading(self.text, self.spans, Background(), model.removal) if isinstance(self.text, Record) else None
         self._pieces = strings or StringReading(self.text, self.spans, True, model.removal)
 
