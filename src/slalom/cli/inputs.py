@@ -30,11 +30,7 @@ def examples_of(given: Rows) -> list[str]:
     path, (names, form) = given.file or Path(STANDARD_INPUT), columns_of(given.column, given.numeric, given.pair)
     if len(names) + len(given.numeric) < 2:
         return texts_of_file(path, names[0] if names else None)
-    rows, source = rows_of(path), str(given.file or "standard input")
-    columns = {name: list[Any](texts_of(rows, name, source)) for name in names}
-    columns |= {name: numbers_of(rows, name, source) for name in given.numeric}
-    examples = zip(*columns.values(), strict=True)
-    return [Record(dict(zip(columns, values, strict=True)), form) for values in examples]
+    return [Record(row, form) for row in rows_of(path, names, given.numeric)]
 
 
 def columns_of(column: Sequence[str], numeric: Sequence[str], pair: str | None) -> tuple[list[str], Literal["tuple", "dict"]]:
@@ -50,13 +46,17 @@ def columns_of(column: Sequence[str], numeric: Sequence[str], pair: str | None) 
     return names, "tuple"
 
 
-def rows_of(path: Path) -> list[Mapping[str, Any]]:
-    """Return the rows of a file or of standard input."""
+def rows_of(path: Path, texts: Iterable[str], numeric: Iterable[str]) -> list[dict[str, Any]]:
+    """Return columns of texts and of numbers of a file or of standard input, a dictionary per row."""
     if path == Path(STANDARD_INPUT):
-        return list(json_rows(read_standard_input(), "standard input"))
-    if not has_rows(path):
+        rows, source = list(json_rows(read_standard_input(), "standard input")), "standard input"
+    elif has_rows(path):
+        rows, source = list(read_rows(path)), str(path)
+    else:
         raise InputError(f"columns are for rows (.jsonl, .json, .csv, .tsv); {path} has one text per line")
-    return list(read_rows(path))
+    columns = {name: list[Any](texts_of(rows, name, source)) for name in texts}
+    columns |= {name: numbers_of(rows, name, source) for name in numeric}
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def numbers_of(rows: Iterable[Mapping[str, Any]], column: str, source: str) -> list[float]:

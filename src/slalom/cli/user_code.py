@@ -12,12 +12,11 @@ from typing import Any, Literal
 
 from cyclopts import Parameter
 
-from slalom.cli.inputs import numbers_of, rows_of
+from slalom.cli.inputs import rows_of
 from slalom.cli.language_models import LanguageModel, labels_of
 from slalom.cli.options import MODEL, Device, Rows, TrustCode
 from slalom.cli.printing import UsageError
 from slalom.errors import InputError, one_line, require
-from slalom.files import texts_of
 
 _PICKLES = (".joblib", ".pkl", ".pickle")
 
@@ -60,12 +59,10 @@ class AnyClassifier:
         """Return the rows of the background, with the columns of texts too where the model knows which these are."""
         if self.background is None:
             return None
-        rows, source = rows_of(self.background), str(self.background)
-        found = {name: list[Any](texts_of(rows, name, source)) for name in (columns.column if texts else ())}
-        found |= {name: numbers_of(rows, name, source) for name in columns.numeric}
-        if not found:
+        named = columns.column if texts else ()
+        if not named and not columns.numeric:
             raise UsageError("--background needs the columns that it replaces: --numeric NAME")
-        return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
+        return rows_of(self.background, named, columns.numeric)
 
 
 def _user_object(model: str, trust_pickle: bool) -> Any:

@@ -140,19 +140,18 @@ class Model(Charged, ABC):
         return None
 
     def whole_fields(self, record: Record) -> frozenset[str]:
-        """Return the names of the fields of a record that are one unit.
+        """Return the names of the fields of a record that are one unit; by default none may be.
 
         Raises:
-            InputError: The model takes one text.
+            InputError: The model takes one text, or a field is no text.
         """
-        fields = ", ".join(map(repr, record.names))
-        raise InputError(f"{self.name} takes one text; got the fields {fields}: give one of them, several texts as a list")
-
-    def check_texts(self, record: Record) -> None:
-        """Check that all fields of a record are texts."""
+        if not self.reads_records:
+            fields = ", ".join(map(repr, record.names))
+            raise InputError(f"{self.name} takes one text; got the fields {fields}: give one of them, several texts as a list")
         for field in record.fields:
             if not isinstance(field.value, str):
                 raise InputError(f"the field {field.name!r} of {self.name} must be a text; got {field.value!r}")
+        return frozenset()
 
     def removing(self, removal: Removal) -> "Model":
         """Return the same model, from whose inputs units are removed in another way.

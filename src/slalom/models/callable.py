@@ -24,7 +24,7 @@ from slalom.models.base import Model, Reading
 from slalom.models.head import Decision, Head, label_names
 from slalom.models.strings import Background, RecordReading, StringReading, background_rows
 from slalom.text import Record
-from slalom.text.record import Row
+from slalom.text.record import Row, is_missing
 
 OUTPUTS: tuple[str, ...] = get_args(Output)
 _MIN_PROBABILITY = 1e-9  # probabilities are clipped to it
@@ -105,11 +105,11 @@ class Function(Model):
                 raise
             refused = error
         try:
-            self.takes_pairs = True
-            return self._width(("a", "a")), refused
+            n = self._width(("a", "a"))
         except ModelError:
-            self.takes_pairs = False
             return 1 if self.output == "log_odds" or names is None else len(names), refused
+        self.takes_pairs = True
+        return n, refused
 
     def _width(self, example: Any) -> int:
         return int(self.collect(self.submit([example])).shape[1])
@@ -184,12 +184,10 @@ class Function(Model):
 
     def _asked(self, inputs: list[Any]) -> Any:
         """Call the function; rows of a table that lack other values come in frames of their own, as that changes types."""
-        if not isinstance(inputs[0], (Row, dict)) or not (isinstance(inputs[0], Row) or self.background.fields):
-            return self.function(given(inputs))
         frames: dict[tuple[bool, ...], list[int]] = {}
-        for i, row in enumerate(inputs):
-            frames.setdefault(tuple(value is None or value != value for value in row.values()), []).append(i)  # noqa: PLR0124
-        if len(frames) == 1:
+        for i, row in enumerate(inputs if isinstance(inputs[0], Row) or self.background.fields else ()):
+            frames.setdefault(tuple(map(is_missing, row.values())), []).append(i)
+        if len(frames) < 2:
             return self.function(given(inputs))
         answers = [np.asarray(self.function(given([inputs[i] for i in rows]))) for rows in frames.values()]
         return np.concatenate(answers)[np.argsort([i for rows in frames.values() for i in rows])]

@@ -86,7 +86,7 @@ class Record(str):
 
     def plain(self) -> dict[str, Value]:
         """Return the values by their names, as plain data: None for a number that is missing."""
-        return {field.name: None if field.value != field.value else field.value for field in self.fields}
+        return {field.name: None if is_missing(field.value) else field.value for field in self.fields}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -148,7 +148,12 @@ def plain_value(name: str, given: Any) -> Value:
     return value
 
 
+def is_missing(value: Value) -> bool:
+    """Return whether a value is None or not a number."""
+    return value is None or value != value  # noqa: PLR0124
+
+
 def _shown(value: Value) -> str:
-    if isinstance(value, float):
-        return "missing" if np.isnan(value) else f"{value:.6g}"
-    return "missing" if value is None else str(value)
+    if is_missing(value):
+        return "missing"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

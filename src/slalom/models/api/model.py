@@ -143,8 +143,7 @@ class Api(Model):
 
     def whole_fields(self, record: Record) -> frozenset[str]:
         self.template.values(record)
-        self.check_texts(record)
-        return frozenset()
+        return super().whole_fields(record)
 
     def read(self, text: str, long: str, spans: NDArray[np.int64] | None) -> Reading:
         assert spans is not None  # it reads strings

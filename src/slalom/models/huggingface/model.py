@@ -158,9 +158,7 @@ class HuggingFace(TorchModel):
         return other
 
     def whole_fields(self, record: Record) -> frozenset[str]:
-        if not self.reads_records:
-            return Model.whole_fields(self, record)
-        if len(record.fields) > 2:
+        if self.reads_records and len(record.fields) > 2:
             names = ", ".join(map(repr, record.names))
             raise InputError(f"{self.name} takes one text or two; got {len(record.fields)} fields, {names}")
         return super().whole_fields(record)

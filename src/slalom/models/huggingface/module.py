@@ -164,10 +164,6 @@ class TorchModel(Model):
         _ = other._replacement  # fails here where there is no such token
         return other
 
-    def whole_fields(self, record: Record) -> frozenset[str]:
-        self.check_texts(record)
-        return frozenset()
-
     def _token_name(self, token_id: int, covered: str) -> str:
         """Return a name for a token that covers nothing of the text but white space."""
         token = str(self.tokenizer.convert_ids_to_tokens(token_id))
