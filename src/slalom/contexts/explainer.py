@@ -14,7 +14,7 @@ from slalom.errors import InputError
 from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
 from slalom.models import Estimate, Prices
-from slalom.models.continuation import ANSWER, Continuation, prompt_tokens
+from slalom.models.continuation import ANSWER, SENTENCE, Continuation, prompt_tokens
 from slalom.models.costs import Spending
 from slalom.models.sources import CHAT, PLAIN, Prompt, SourceReading, SourceTemplate
 from slalom.result import Answer, Explanation, Flip
@@ -122,13 +122,17 @@ class ContextExplainer:
         target = ANSWER if part is None and span is None else _selected(model, part, span)
         options["target"] = target
         e: Explanation = explainer(self.sources.text, **options)
-        chosen, tokens = model.parts[target], model.parts[target].n_tokens
-        return replace(
-            e,
-            notes=(*e.notes, *_replaceable(e)),
-            answer=Answer(question, said, chosen.start, chosen.stop, generated, tokens),
-            figures={**e.figures, "answer tokens": float(tokens), "log probability per token": float(e.score) / tokens},
-        )
+
+        def about(e: Explanation) -> Explanation:
+            part, tokens = model.parts[e.target], model.parts[e.target].n_tokens
+            return replace(
+                e,
+                answer=Answer(question, said, part.start, part.stop, generated, tokens),
+                figures={**e.figures, "answer tokens": float(tokens), "log probability per token": float(e.score) / tokens},
+                details=tuple(map(about, e.details)),
+            )
+
+        return replace(about(e), notes=(*e.notes, *_replaceable(e)))
 
     def estimate(self, question: str = "", answer: str | None = None, **options: Unpack[CallOptions]) -> Estimate:
         """Return what a call will ask and cost; the model is asked nothing.
@@ -212,7 +216,7 @@ class ContextExplainer:
         model = Continuation(self.language_model, self.sources, self.template, question, answer, guess)
         spans = sentences(answer)
         for number, (start, stop) in enumerate(spans.tolist() if len(spans) > 1 else [], 1):
-            model.select(start, stop, f"sentence {number}")
+            model.select(start, stop, f"{SENTENCE}{number}")
         explainer = Explainer(model, unit=self.sources.kind, **self._options)
         explainer.engine.spending = self.spending
         return explainer
@@ -281,8 +285,8 @@ def _replaceable(e: Explanation) -> list[str]:
 def _selected(model: Continuation, part: int | str | None, span: tuple[int, int] | None) -> str:
     """Return the label of a part of the answer."""
     if span is None:
-        name = f"sentence {part}" if isinstance(part, int) else str(part)
-        if name == "sentence 1" and len(model.parts) == 1:
+        name = f"{SENTENCE}{part}" if isinstance(part, int) else str(part)
+        if name == f"{SENTENCE}1" and len(model.parts) == 1:
             return ANSWER
         if name not in model.parts:
             listed = ", ".join(map(repr, list(model.parts)[:8]))

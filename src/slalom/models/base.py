@@ -139,6 +139,11 @@ class Model(Charged, ABC):
         """
         return None
 
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Labels that are explained beside the first one, from the same answers; by default none."""
+        return ()
+
     def whole_fields(self, record: Record) -> frozenset[str]:
         """Return the names of the fields of a record that are one unit; by default none may be.
 

@@ -24,7 +24,7 @@ from slalom.models.removal import Removal
 from slalom.models.sources import Prompt, SourceReading, Sources, SourceTemplate
 
 SCALE = "log probability"
-ANSWER = "answer"  # the label of the whole answer
+ANSWER, SENTENCE = "answer", "sentence "  # labels of the whole answer, and of a sentence before its number
 
 
 class LanguageModel(Charged, ABC):
@@ -107,6 +107,10 @@ class Continuation(Model):
         self.parts[name] = Part(start, stop, tokens)
         self.head = Head("labels", tuple(self.parts), probabilistic=False, measure=SCALE)
         return name
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        return tuple(name for name in self.parts if name.startswith(SENTENCE))
 
     @property
     def n_columns(self) -> int:

@@ -34,7 +34,8 @@ def next_rows(engine: Engine, run: TextRun, options: Options) -> tuple[NDArray[n
     if left <= 0:
         return run.task.keep[:0], run.before
     with one_blas_thread(_is_short(run, options)), named_failures(options.method):
-        rows, state = run.task.method.next_rows(_context(engine, run, options, {})[0])
+        target = run.target(options.target, engine.model.head)
+        rows, state = run.task.method.next_rows(_context(engine, run, options, target, {})[0])
         rows = np.asarray(rows, dtype=bool).reshape(-1, len(run.task.units))
     run.spend(perf_counter() - began)
     return rows[:left], state
@@ -42,14 +43,18 @@ def next_rows(engine: Engine, run: TextRun, options: Options) -> tuple[NDArray[n
 
 def explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
     """Let the method explain one text from the answers so far, and test the result."""
+    labels, target = engine.model.head.labels, run.target(options.target, engine.model.head)
     with one_blas_thread(_is_short(run, options)):
-        return _explain(engine, run, options)
+        details = engine.model.details if target == 0 else ()
+        parts = [_explain(engine, run, options, labels.index(label)) for label in details]
+        return replace(_explain(engine, run, options, target), details=tuple(parts))
 
 
-def _context(engine: Engine, run: TextRun, options: Options, queried: dict[bytes, Any]) -> tuple[MethodContext, Observed]:
+def _context(
+    engine: Engine, run: TextRun, options: Options, target: int | Literal["all"], queried: dict[bytes, Any]
+) -> tuple[MethodContext, Observed]:
     """Return a text as its method sees it, and all scores; `queried` gets those of rows that the method asks by itself."""
     task, m, model = run.task, run.task.whole, engine.model
-    target = run.target(options.target, model.head)
     observed = model.observe(run.outputs(task.keep), target)
 
     def ask(keep: ArrayLike) -> Floats:
@@ -66,16 +71,17 @@ def _context(engine: Engine, run: TextRun, options: Options, queried: dict[bytes
 
     context = MethodContext(
         model, task.reading, task.units, task.plan, observed.scores[:m], observed.scores[m], target, _budget(run, options),
-        int(options.seed), ask, options.pairs, observed.rows(slice(m)), run.before,
+        int(options.seed), ask, options.pairs, observed.rows(slice(m)),
+        run.before if target == run.target(options.target, model.head) else None,
     )  # fmt: skip
     return context, observed
 
 
-def _explain(engine: Engine, run: TextRun, options: Options) -> Explanation:
+def _explain(engine: Engine, run: TextRun, options: Options, target: int | Literal["all"]) -> Explanation:
     began, task, m, model = perf_counter(), run.task, run.task.whole, engine.model
     queried = dict[bytes, Any]()  # rows that the method has asked by itself, and their scores
-    context, observed = _context(engine, run, options, queried)
-    scores, target, outputs = observed.scores, context.target, run.outputs(task.keep)
+    context, observed = _context(engine, run, options, target, queried)
+    scores, outputs = observed.scores, run.outputs(task.keep)
     with named_failures(options.method):
         result = task.method.explain(context)
     fit_r2 = _fit_r2(context, result, queried) if result.r2 is None else result.r2

@@ -83,6 +83,11 @@ def _errors(part: Any) -> Any:
     return array.astype(np.float64)
 
 
+def _list(saved: Mapping[str, Any]) -> Sequence[Any]:
+    details: Sequence[Any] = _instance((list, tuple), "a list")(saved.get("details", ()))
+    return details
+
+
 def _mapping(read: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
     return lambda part: {_text(name): read(entry) for name, entry in _object(part).items()}
 
@@ -274,7 +279,18 @@ def encode(explanation: "Explanation") -> dict[str, Any]:
     values = {row.name: getattr(explanation, row.name) for row in FIELDS}
     rows = {row.name: None if values[row.name] is None else row.write(values[row.name]) for row in FIELDS}
     scores = {score.name: plain(numbers) for score, numbers, _ in listed(explanation)}
-    return {"format": FORMAT, "version": VERSION, **rows, "scores": scores, **explanation.surrogate.to_dict()}
+    whole = {"format": FORMAT, "version": VERSION, **rows, "scores": scores, **explanation.surrogate.to_dict()}
+    details = [
+        {name: part for name, part in encode(detail).items() if whole.get(name) != part} for detail in explanation.details
+    ]
+    return whole | ({"details": details} if details else {})
+
+
+def details_of(saved: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the explanations of parts in plain data, of which `encode` wrote what differs from the whole."""
+    whole = {name: part for name, part in saved.items() if name != "details"}
+    with _named("details"):
+        return [whole | {name: part for name, part in _object(detail).items() if name != "details"} for detail in _list(saved)]
 
 
 def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, Any]:

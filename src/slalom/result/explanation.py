@@ -12,8 +12,8 @@ from slalom.core import Shifts, Slalom, Surrogate
 from slalom.core.checks import Floats, freeze, read_only, whole_number
 from slalom.errors import InputError
 from slalom.models import class_index
-from slalom.result.answer import Answer
-from slalom.result.codec import decode, encode
+from slalom.result.answer import Answer, AnswerSentence
+from slalom.result.codec import decode, details_of, encode
 from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
 from slalom.result.fields import FieldEffect, field_effects
@@ -68,6 +68,7 @@ class Explanation(Document):
         figures: Numbers about the model's answers, by name, such as the share of probability on the labels of a prompt.
         notes: Sentences about the model's answers, which are among the remarks.
         answer: The question and the answer of a language model, where units are its sources.
+        details: Explanations of the parts of what is explained, from the same queries: the sentences of an answer.
         record: The fields, where the text is a record of several.
         without_fields: The model's own score without each field (n_fields,)*, where it was asked.
     """
@@ -110,6 +111,7 @@ class Explanation(Document):
     answer: Answer | None = None
     record: Record | None = None
     without_fields: Floats | None = None
+    details: tuple["Explanation", ...] = ()
 
     def __post_init__(self) -> None:
         record = self.record or (self.text if isinstance(self.text, Record) else None)
@@ -221,6 +223,13 @@ class Explanation(Document):
             [('text 1', 1.0), ('text 2', -1.0)]
         """
         return field_effects(self)
+
+    @property
+    def sentences(self) -> tuple[AnswerSentence, ...]:
+        """The sentences of the answer that is explained, each with the sources that it rests on; none without an answer."""
+        if self.answer is None:
+            return ()
+        return tuple(map(AnswerSentence, self.details or (self,)))
 
     @property
     def base(self) -> float | Floats:
@@ -362,7 +371,8 @@ class Explanation(Document):
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Explanation":
         """Return the explanation of a dictionary made by `to_dict`."""
-        return cls(**decode(saved, fields(cls)))
+        parts = decode(saved, fields(cls))
+        return cls(**parts, details=tuple(map(cls.from_dict, details_of(saved))))
 
     def _page(self) -> str:
         from slalom.render.page import page  # noqa: PLC0415
