@@ -230,8 +230,9 @@ def _legend(e: Explanation, table: _Listed, named: str, about: str) -> list[str]
     rest = f"the {table.rows} strongest of {len(e)}; " if len(e) > table.rows else ""
     if not e.signed:
         return [f"{rest}{e.method}: how much it counts, neither for nor against {about}"]
-    listed = {"removal", "value", *(["shapley"] if e.saturated else []), *([] if e.additive else ["importance"])}
-    rest += f"{meaning('shapley')}; " if e.saturated else ""
+    by_share = leading_score(e) == "shapley"
+    listed = {"removal", "value", *(["shapley"] if by_share else []), *([] if e.additive else ["importance"])}
+    rest += f"{meaning('shapley')}; " if by_share else ""
     how = e.settings.get("removal")
     removal = meaning("removal").replace(":", f" ({how}):" if how else ":", 1)
     rest += removal if _title(e) == "removal" else f"effect: what it adds to the {named}, by {e.method}"

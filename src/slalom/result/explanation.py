@@ -22,7 +22,7 @@ from slalom.result.frame import columns, frame
 from slalom.result.pairs import Pair, interactions
 from slalom.result.plain import normal_quantile, presence
 from slalom.result.remarks import remarks
-from slalom.result.scale import full_effect, saturated
+from slalom.result.scale import full_effect, leading_score, saturated
 from slalom.result.scores import score_named
 from slalom.result.spread import Spread, predict_interval
 from slalom.result.wording import summary
@@ -299,8 +299,15 @@ class Explanation(Document):
         return full_effect(self, name, target)
 
     def strongest(self, k: int = 10) -> list[int]:
-        """Return the indices of the k units with the largest effect of removal, strongest first."""
-        effect = np.abs(self.removal).reshape(len(self), -1).max(axis=1)
+        """Return the indices of the k units with the largest effect of removal, strongest first.
+
+        Sources of an answer are ordered by their Shapley values: without one of two that say the same little changes.
+        """
+        effect = (
+            np.abs(self.all_classes("removal" if self.answer is None else leading_score(self)))
+            .reshape(len(self), -1)
+            .max(axis=1)
+        )
         return [int(i) for i in np.argsort(-effect, kind="stable")[: whole_number("k", k, 0)]]
 
     def predict(self, keep: ArrayLike) -> Floats:

@@ -87,5 +87,5 @@ def saturated(e: "Explanation") -> bool:
 
 
 def leading_score(e: "Explanation") -> str:
-    """Return the score that is shown first: "shapley" where no single unit decides, else "removal"."""
-    return "shapley" if e.saturated else "removal"
+    """Return the score that is shown first: "shapley" where no single unit decides, or sources may repeat each other."""
+    return "shapley" if e.saturated or (e.answer is not None and e.signed) else "removal"
