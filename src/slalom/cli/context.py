@@ -38,7 +38,7 @@ class Explaining:
     """Number of the sentence of the answer to explain (default: all of it)."""
     span: str | None = None
     """START:STOP, characters of the answer to explain, from 0; STOP is not in it."""
-    unit: Literal["sentence", "paragraph", "document"] | None = None
+    unit: Literal["word", "sentence", "paragraph", "document"] | None = None
     """What a source is (default: a sentence of one file, each of several files)."""
     method: Method = "joint"
     seed: Seed = 0

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slalom.contexts.inputs import language_model_of, sources_of
+from slalom.contexts.zoom import QUERIES, ZoomPipeline, zooms
 from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError
 from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
+from slalom.methods import method as find_method
 from slalom.models import Estimate, Prices
 from slalom.models.continuation import ANSWER, SENTENCE, Continuation, prompt_tokens
 from slalom.models.costs import Spending
@@ -89,7 +91,7 @@ class ContextExplainer:
         self.template = SourceTemplate(template if template is not None else CHAT if chats else PLAIN)
         n = len(self.sources.spans)
         if queries is None and options.get("tolerance") is None:
-            queries = min(max(8 * n, _LEAST_QUERIES), 1000)
+            queries = QUERIES if zooms(n, find_method(method)) else min(max(8 * n, _LEAST_QUERIES), 1000)
         unknown = sorted(options.keys() - (CallOptions.__annotations__.keys() - {"unit", "target", "long"}))
         if unknown:
             raise TypeError(f"ContextExplainer has no option {unknown[0]!r}")
@@ -219,6 +221,7 @@ class ContextExplainer:
             model.select(start, stop, f"{SENTENCE}{number}")
         explainer = Explainer(model, unit=self.sources.kind, **self._options)
         explainer.engine.spending = self.spending
+        explainer.pipeline = ZoomPipeline(model, explainer.engine)
         return explainer
 
     def _explainer_of(self, explanation: Explanation) -> Explainer:

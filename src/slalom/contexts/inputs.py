@@ -12,9 +12,10 @@ from slalom.errors import InputError, require
 from slalom.models.continuation import LanguageModel
 from slalom.models.prompts import messages
 from slalom.models.sources import Sources
-from slalom.text import CHOSEN, UnitFunction, chosen_spans, paragraphs, sentences
+from slalom.text import CHOSEN, UnitFunction, chosen_spans, paragraphs, sentences, words
 
-UNITS = ("sentence", "paragraph", "document", "turn")
+UNITS = ("document", "paragraph", "sentence", "word", "turn")  # from coarse to fine; those of a chat
+_SPLITS = (paragraphs, sentences, words)
 _SEPARATOR = "\n\n"  # between documents, and between turns where they are shown
 
 
@@ -60,10 +61,11 @@ def sources_of(context: Any, unit: str | UnitFunction | None = None) -> Sources:
         raise InputError('turns are those of a chat: pass a list of {"role": "user", "content": "..."}')
     kind = unit or ("sentence" if isinstance(context, str) else "document")
     text, spans = _joined(documents)
-    if kind != "document":
-        split = partial(chosen_spans, function=kind) if callable(kind) else paragraphs if kind == "paragraph" else sentences
-        spans = np.concatenate([start + split(text[start:stop]) for start, stop in spans.tolist()])
-    return Sources(text, spans, CHOSEN if callable(kind) else kind)
+    chosen = (paragraphs, sentences, partial(chosen_spans, function=kind)) if callable(kind) else _SPLITS[: UNITS.index(kind)]
+    parts = [spans, *(np.concatenate([a + split(text[a:b]) for a, b in spans.tolist()]) for split in chosen)]
+    starts = parts[-1][:, 0]
+    levels = tuple(np.searchsorted(starts, np.concatenate(parts[:i])[:, 0]) for i in range(1, len(parts)))
+    return Sources(text, parts[-1], CHOSEN if callable(kind) else kind, levels=levels)
 
 
 def _chat(turns: tuple[tuple[str, str], ...]) -> Sources:

@@ -152,6 +152,13 @@ class JointMethod(Method):
             kernels.append(PlaceKernel(keep, units.sizes))
         return fitted(_counts(keep, types), scores, _profile(keep), kernels, types, before=before, known=known)
 
+    def effects(self, units: Units, keep: Keep, scores: Observed) -> tuple[Floats, Floats]:
+        """Return the Shapley values (n,) by any rows (m, n), and their standard errors; 0 where rows do not differ."""
+        if _constant(keep, scores):
+            return np.zeros(len(units)), np.zeros(len(units))
+        found = self.posterior(units, keep, scores)
+        return found.model.shapley(), found.errors(_orders(len(units), units.shared.type_of_unit))
+
     def surrogate(self, units: Units, keep: Keep, scores: Observed) -> Surrogate:
         """Return the surrogate of any rows (m, n); a constant where they do not differ."""
         constant = _constant(keep, scores)

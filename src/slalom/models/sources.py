@@ -31,12 +31,13 @@ class Sources:
 
     text: str  # the context as one text
     spans: NDArray[np.int64]  # where its n parts are in the text, (n, 2)
-    kind: str  # "sentence", "paragraph", "document" or "turn"
+    kind: str  # "word", "sentence", "paragraph", "document" or "turn"
     turns: tuple[tuple[str, str], ...] = ()  # the chat messages of the parts (n,), for turns
     system: tuple[
         tuple[int, tuple[str, str]], ...
     ] = ()  # that stay, each after a number of turns, of which the question is one
     question: str = ""  # the last turn of a chat, where it is of the user
+    levels: tuple[NDArray[np.int64], ...] = ()  # the first parts of coarser ones, such as documents, from coarse to fine
 
 
 @final
