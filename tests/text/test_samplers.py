@@ -169,6 +169,12 @@ def test_distinct_units_are_alone_in_a_row_for_a_quarter_of_the_budget():
     assert (~few.any(axis=1)).sum() == 1
 
 
+@cases("n", [5, 8, 12])
+def test_few_units_use_the_whole_budget(n):
+    budgets = list(range(20, min(2**n, 250), 11))
+    assert [len(draw(Mixed(), n, budget).keep) for budget in budgets] == budgets
+
+
 def test_a_short_text_is_asked_completely():
     assert len(draw(Mixed(), 7, 200).keep) == 2**7
     assert len(draw(Mixed(), 7, 200, empty=False).keep) == 2**7 - 1

@@ -1,5 +1,6 @@
 """What an explanation of sources is about: a question, and the answer of a language model, sentence by sentence."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, final
@@ -123,14 +124,14 @@ class AnswerSentence:
     def sources(self) -> tuple[int, ...]:
         """The sources that it rests on, strongest first.
 
-        They are those with the largest Shapley values, so that a source counts too whose removal changes little because another
-        one says the same.
+        They are those with large Shapley values, so that a source counts too whose removal changes little because another one
+        says the same, in the order in which their removal, one after another, lowers the predicted log probability most.
         """
         e, shares = self.explanation, self.explanation.scores("shapley")
         least = max(_LEAST_NATS, _LEAST_SHARE * abs(self.score - self.without))
         errors = e.standard_errors("shapley")
         sure = shares - (0.0 if errors is None else NORMAL_95 * errors) > 0.0
-        return tuple(i for i in np.argsort(-shares, kind="stable").tolist() if shares[i] >= least and sure[i])
+        return tuple(in_turn(e, np.flatnonzero((shares >= least) & sure).tolist()))
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -151,3 +152,13 @@ class AnswerSentence:
     def from_memory(self) -> bool:
         """Whether it rests on nothing in the context: no source counts, nor do all of them together."""
         return not self.sources and self.score - self.without < _LEAST_NATS
+
+
+def in_turn(e: "Explanation", sources: Sequence[int]) -> list[int]:
+    """Return sources in the order in which their removal, one after another, lowers the predicted score most."""
+    left, gone = list(sources), list[int]()
+    while left:
+        keep = np.ones((len(left), len(e)), dtype=bool)
+        keep[:, gone] = keep[np.arange(len(left)), left] = False
+        gone.append(left.pop(int(np.argmin(e.predict(keep)))))
+    return gone

@@ -12,7 +12,7 @@ from slalom.core import Shifts, Slalom, Surrogate
 from slalom.core.checks import Floats, freeze, read_only, whole_number
 from slalom.errors import InputError
 from slalom.models import class_index
-from slalom.result.answer import Answer, AnswerSentence
+from slalom.result.answer import Answer, AnswerSentence, in_turn
 from slalom.result.codec import decode, details_of, encode
 from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
@@ -22,7 +22,7 @@ from slalom.result.frame import columns, frame
 from slalom.result.pairs import Pair, interactions
 from slalom.result.plain import normal_quantile, presence
 from slalom.result.remarks import remarks
-from slalom.result.scale import full_effect, leading_score, saturated
+from slalom.result.scale import full_effect, saturated
 from slalom.result.scores import score_named
 from slalom.result.spread import Spread, predict_interval
 from slalom.result.wording import summary
@@ -301,13 +301,13 @@ class Explanation(Document):
     def strongest(self, k: int = 10) -> list[int]:
         """Return the indices of the k units with the largest effect of removal, strongest first.
 
-        Sources of an answer are ordered by their Shapley values: without one of two that say the same little changes.
+        Of the sources of an answer, two may say the same: they are those of the largest Shapley values, in the order in which
+        their removal, one after another, lowers the predicted score most.
         """
-        effect = (
-            np.abs(self.all_classes("removal" if self.answer is None else leading_score(self)))
-            .reshape(len(self), -1)
-            .max(axis=1)
-        )
+        if self.answer is not None and self.signed:
+            shares = np.argsort(-np.abs(self.scores("shapley")), kind="stable").tolist()
+            return in_turn(self, shares[: whole_number("k", k, 0)])
+        effect = np.abs(self.removal).reshape(len(self), -1).max(axis=1)
         return [int(i) for i in np.argsort(-effect, kind="stable")[: whole_number("k", k, 0)]]
 
     def predict(self, keep: ArrayLike) -> Floats:

@@ -190,8 +190,10 @@ class Mixed(Sampler):
         chances = (1.05 - sizes / n) ** 2
         far = spread(n, sizes, left - len(single) - len(near), rng, chances)
         keep = distinct(np.concatenate([_with_ends(alone, empty, _ANCHOR).keep, single, near, far]))[0]
-        if len(keep) < budget:  # rows that were drawn twice
-            keep = distinct(np.concatenate([keep, rng.permutation(spread(n, sizes, 2 * budget, rng, chances))]))[0]
+        for more in (sizes, np.arange(n - 1, int(bool(self.known)), -1)):
+            if len(keep) < budget:  # rows that were drawn twice; of few units these sizes may have no others
+                others = spread(n, more, 2 * budget, rng, (1.05 - more / n) ** 2)
+                keep = distinct(np.concatenate([keep, rng.permutation(others)]))[0]
         return _uniform(keep[:budget])
 
 
