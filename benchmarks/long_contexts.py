@@ -2,7 +2,7 @@
 
     python benchmarks/long_contexts.py lookup [--cases 20] [--sizes 1000,10000]       known answers, slalom and peers
     python benchmarks/long_contexts.py flat                                           time of 1,000 sources one by one
-    python benchmarks/long_contexts.py real --lm FOLDER [--cases 4] [--sources 200]   a language model
+    python benchmarks/long_contexts.py real --lm FOLDER --cases 4 [--sources 200]     a language model
 
 The lookup model knows how much every subset of the sources says for the answer, in nats:
 
@@ -30,6 +30,7 @@ from pathlib import Path
 import numpy as np
 
 import slalom
+from slalom.contexts import language_model_of
 from slalom.models.continuation import LanguageModel
 
 KINDS = ("single", "either", "both", "weak", "chain")
@@ -215,36 +216,38 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--sizes", default="1000,10000")
     parser.add_argument("--sources", type=int, default=200)
+    parser.add_argument("--queries", type=int)
     parser.add_argument("--lm")
     parser.add_argument("--out")
     args = parser.parse_args()
     {"lookup": lookup, "flat": flat, "real": real}[args.what](args)
 
 
-NAMES = (
-    "James Mary Robert Linda John Susan David Karen Paul Nancy Mark Lisa Peter Sarah Kevin Laura Brian Emma Oscar Helen".split()
+NAMES, LOOKS, THINGS, JOBS = map(
+    str.split,
+    (
+        "James Mary Robert Linda John Susan David Karen Paul Nancy Mark Lisa Peter Sarah Kevin Laura Brian Emma Oscar Helen",
+        "old new small large red green",
+        "street bridge river garden market station church library school museum park square tower harbour theatre",
+        "dentist pilot baker lawyer nurse farmer painter sailor plumber teacher",
+    ),
 )
-THINGS = "street bridge river garden market station church library school museum park square tower harbour theatre".split()
-TOLD = "is closed on Mondays|was painted last year|is next to the bakery|gets many visitors|has a new roof".split("|")
-JOBS = "dentist pilot baker lawyer nurse farmer painter sailor plumber teacher".split()
+TOLD = ("is closed on Mondays", "was painted last year", "is next to the bakery", "gets many visitors", "has a new roof")
 
 
 def real(args):
     """Ask a language model about facts among sentences on other things."""
-    explainer_of = slalom.contexts.language_model_of(args.lm)
+    lm = language_model_of(args.lm)
     for seed in range(args.first, args.first + args.cases):
         kind = KINDS[:2][seed % 2]  # what a small model can do: one fact, or the same fact twice
         rng = np.random.default_rng([seed, 11])
-        sources = [
-            f"The {rng.choice(['old', 'new', 'small', 'large', 'red', 'green'])} {rng.choice(THINGS)} {rng.choice(TOLD)}."
-            for _ in range(args.sources)
-        ]
+        sources = [f"The {rng.choice(LOOKS)} {rng.choice(THINGS)} {rng.choice(TOLD)}." for _ in range(args.sources)]
         name, job = str(rng.choice(NAMES)), str(rng.choice(JOBS))
         planted = rng.choice(args.sources, 1 if kind == "single" else 2, replace=False).tolist()
         for place, fact in zip(planted, (f"{name} works as a {job}.", f"The job of {name} is {job}."), strict=False):
             sources[place] = fact
         began = time.perf_counter()
-        explainer = slalom.ContextExplainer(explainer_of, context=sources, seed=seed)
+        explainer = slalom.ContextExplainer(lm, context=sources, queries=args.queries, seed=seed)
         e = explainer(f"What is the job of {name}?", f"{name} works as a {job}.")
         first = np.cumsum(e.sizes) - e.sizes
         order = [int(first[i]) if e.sizes[i] == 1 else -1 for i in e.strongest(len(e))]

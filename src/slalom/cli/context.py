@@ -65,7 +65,7 @@ def context(
         file: Text file with the context, - is stdin; several are documents.
         question: The question.
         answer: The answer to explain (default: the most probable one, by the model).
-        queries: Queries (default: 8 per source, 64 to 1000); auto: until done.
+        queries: Queries (default: 8 per source, at least 64; 256 above 100); auto: until done.
     """
     from slalom import ContextExplainer, Explanations  # noqa: PLC0415
     from slalom.models import AnswerServer  # noqa: PLC0415

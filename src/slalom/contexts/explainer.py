@@ -35,12 +35,13 @@ class ContextExplainer:
         tokenizer: Its tokenizer; a folder has its own.
         context: The sources: a text, a list of documents, or a list of chat messages such as
             ``{"role": "user", "content": "..."}``. System messages are no sources; they stay.
-        unit: "sentence", "paragraph", "document", "turn", or a function as in `Explainer`. Default: the documents of a list,
-            the turns of a chat, the sentences of a text.
+        unit: "word", "sentence", "paragraph", "document", "turn", or a function as in `Explainer`. Default: the documents of a
+            list, the turns of a chat, the sentences of a text. More than 100 are explained by `joint` from coarse to fine:
+            units are then single sources (`sizes` is 1) where the answer depends on them, and elsewhere runs of neighbours.
         template: The prompt: a string with {context} and {question}, or chat messages. Default: one message of a user where
             the tokenizer has a chat template, else "{context}\\n\\nQuestion: {question}\\nAnswer:". A chat has none.
         method: As in `Explainer`. With at most 12 sources `joint` fits its deletions like all other subsets.
-        queries: Query budget, or "auto". Default: eight per source, between 64 and 1000.
+        queries: Query budget, or "auto". Default: eight per source, between 64 and 1000; from coarse to fine 256.
         max_answer_tokens: Most tokens of an answer that the model writes.
         device: Device for a model given by its folder.
         chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
@@ -274,12 +275,13 @@ def _replaceable(e: Explanation) -> list[str]:
     if not e.signed:
         return []
     least = max(_SAME_SHARE * abs(float(e.score) - float(np.asarray(e.base))), _SAME_NATS)
-    said = []
+    said, last = [], e.sizes.cumsum()  # the number of the last source of each unit
     for (i, j), effect, _ in e.interactions(_SAME_MOST):
         if float(np.max(effect)) <= -least:
             one, other = (float(e.removal[k]) for k in (i, j))
+            first, second = (str(last[k]) if e.sizes[k] == 1 else f"{last[k] - e.sizes[k] + 1} to {last[k]}" for k in (i, j))
             said.append(
-                f"The {e.unit}s {i + 1} and {j + 1} can replace each other: without both the {e.scale} falls by"
+                f"The {e.unit}s {first} and {second} can replace each other: without both the {e.scale} falls by"
                 f" {one + other - float(np.max(effect)):.2f}, without one of them by {one:.2f} or {other:.2f} (predicted)."
             )
     return said

@@ -64,7 +64,7 @@ def sources_of(context: Any, unit: str | UnitFunction | None = None) -> Sources:
     chosen = (paragraphs, sentences, partial(chosen_spans, function=kind)) if callable(kind) else _SPLITS[: UNITS.index(kind)]
     parts = [spans, *(np.concatenate([a + split(text[a:b]) for a, b in spans.tolist()]) for split in chosen)]
     starts = parts[-1][:, 0]
-    levels = tuple(np.searchsorted(starts, np.concatenate(parts[:i])[:, 0]) for i in range(1, len(parts)))
+    levels = tuple(np.unique(np.searchsorted(starts, np.concatenate(parts[:i])[:, 0])) for i in range(1, len(parts)))
     return Sources(text, parts[-1], CHOSEN if callable(kind) else kind, levels=levels)
 
 

@@ -35,7 +35,7 @@ _MANY = 100  # sources that are explained one by one
 _FAN = 8  # parts of a cell that is split
 _SPARE = 3  # rounds beside one per level: weak cells are told from noise later than strong ones
 _NEAR = 0.2  # share of the budget for the cells of the last round: removals, which people quote
-_SURE, _LEAST = 2.0, 0.02  # standard errors, and share of the range of the scores, of cells that are split
+_SURE, _LEAST = 1.2, 0.04  # standard errors, and share of the range of the scores, of cells that are split
 
 _Cells = NDArray[np.int64]  # the first source of each
 
@@ -96,11 +96,13 @@ class ZoomPipeline(Pipeline):
         search = round((1.0 - _NEAR) * budget)
         size = max(search // (ceil(log(n, _FAN)) + _SPARE), 2 * _FAN)
         cells = _parts(0, n, levels)
-        run = self._on(cells, text, options)
+        run, matters = self._on(cells, text, options), np.zeros(len(cells))
         while True:
             asked = len(run.task.plan.keep)
             last = search - asked < 1.5 * size
-            self._extend(run, Scales().draw(np.arange(len(cells)), search - asked if last else size, rng, True).keep)
+            rows = Scales().draw(np.arange(len(cells)), search - asked if last else size, rng, True).keep
+            rows[::2, matters >= max(matters.max(), _LEAST)] = True  # shows what matters only beside the strongest cell
+            self._extend(run, rows)
             self.ask([run], f"asking, {asked} of {budget} done")
             if last:
                 break
@@ -114,7 +116,8 @@ class ZoomPipeline(Pipeline):
                 ends = np.append(cells, n)
                 finer = [_parts(int(ends[i]), int(ends[i + 1]), levels) for i in chosen]
                 cells, before = np.unique(np.concatenate([cells, *finer])), cells
-                run = self._on(cells, text, options, run, np.searchsorted(before, cells, side="right") - 1)
+                cell_of = np.searchsorted(before, cells, side="right") - 1
+                run, matters = self._on(cells, text, options, run, cell_of), matters[cell_of]
         drawn = method.sampler.draw(np.arange(len(cells)), budget - later - len(run.task.plan.keep), rng, True)
         self._extend(run, drawn.keep)
         units = run.task.units

@@ -70,7 +70,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     remarks = [Text(no_single_unit(e), "bold")] if e.saturated else []
     if isinstance(flip, Flip):
         for i in flip.units:
-            text.stylize(_REMOVED, *e.spans[i].tolist())
+            text.stylize(_REMOVED, *folded(e)[1][i])
     if flip is not None:
         remarks.append(Text(f"flip: {harmless(sentence(e, flip) if isinstance(flip, Flip) else flip)}"))
     table = _table(e, top, screen.width)
@@ -113,15 +113,25 @@ def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
 
     An effect that is not distinguishable from zero has the weakest colour at most.
     """
-    line = Text(harmless(e.text))
+    shown, spans = folded(e)
+    line = Text(harmless(shown))
     positive, negative, neutral = _SIXTEEN if sixteen else (_FOR, _AGAINST, _NEUTRAL)
     doubtful = _uncertain(e, "removal")
     for i, share in enumerate(strengths(effect, e.full_effect()).tolist()):
-        start, stop = e.spans[i].tolist()
+        start, stop = spans[i]
         if abs(share) >= _LEAST and stop > start:
             ramp = neutral if not e.signed else negative if share < 0 else positive
             line.stylize(ramp[0 if doubtful[i] else min(int(abs(share) * 4), 3)], start, stop)
     return line
+
+
+def folded(e: Explanation) -> tuple[str, list[tuple[int, int]]]:
+    """Return the text and the spans of its units; of a long context every unit in a line, and the names of runs of sources."""
+    if e.answer is None or e.sizes.max() == 1:
+        return e.text, [(start, stop) for start, stop in e.spans.tolist()]
+    lines = [e.text[a:b] if n == 1 else f"[{name}]" for name, n, (a, b) in zip(e.units, e.sizes, e.spans.tolist(), strict=True)]
+    stops = np.cumsum([len(line) + 1 for line in lines]) - 1
+    return "\n".join(lines), [(int(stop) - len(line), int(stop)) for stop, line in zip(stops, lines, strict=True)]
 
 
 class _Listed(NamedTuple):
