@@ -98,7 +98,7 @@ def ours(case, seed):
     e = slalom.context(Lookup(case), None, sources, "Which?", "yes", template="{question}\n\n{context}", seed=seed)
     assert e.queries == len(case.asked)
     first = np.cumsum(e.sizes) - e.sizes
-    return [int(first[i]) if e.sizes[i] == 1 else -1 for i in e.strongest(len(e))]
+    return [int(first[i]) if e.sizes[i] == 1 else -1 for i in np.argsort(-np.abs(e.shapley()), kind="stable")]
 
 
 def tracllm(case, seed, names, k, most=MOST):
@@ -250,7 +250,7 @@ def real(args):
         explainer = slalom.ContextExplainer(lm, context=sources, queries=args.queries, seed=seed)
         e = explainer(f"What is the job of {name}?", f"{name} works as a {job}.")
         first = np.cumsum(e.sizes) - e.sizes
-        order = [int(first[i]) if e.sizes[i] == 1 else -1 for i in e.strongest(len(e))]
+        order = [int(first[i]) if e.sizes[i] == 1 else -1 for i in np.argsort(-np.abs(e.shapley()), kind="stable")]
         k = len(planted)
         print(json.dumps({
             "kind": kind, "seed": seed, "planted": planted, "top": sum(p in order[:k] for p in planted),

@@ -35,6 +35,7 @@ _MANY = 100  # sources that are explained one by one
 _FAN = 8  # parts of a cell that is split
 _SPARE = 3  # rounds beside one per level: weak cells are told from noise later than strong ones
 _NEAR = 0.2  # share of the budget for the cells of the last round: removals, which people quote
+_BESIDE = 3  # one row in so many keeps the strongest cell: it shows what matters only beside that
 _SURE, _LEAST = 1.2, 0.04  # standard errors, and share of the range of the scores, of cells that are split
 
 _Cells = NDArray[np.int64]  # the first source of each
@@ -101,7 +102,7 @@ class ZoomPipeline(Pipeline):
             asked = len(run.task.plan.keep)
             last = search - asked < 1.5 * size
             rows = Scales().draw(np.arange(len(cells)), search - asked if last else size, rng, True).keep
-            rows[::2, matters >= max(matters.max(), _LEAST)] = True  # shows what matters only beside the strongest cell
+            rows[::_BESIDE, matters >= max(matters.max(), _LEAST)] = True
             self._extend(run, rows)
             self.ask([run], f"asking, {asked} of {budget} done")
             if last:
