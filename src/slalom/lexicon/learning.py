@@ -17,7 +17,7 @@ from slalom.core.checks import Floats, whole_number
 from slalom.core.fitting.across import Across, fitted_across, word_counts
 from slalom.core.fitting.joint import Fitted
 from slalom.errors import InputError, SlalomError
-from slalom.lexicon.known import alone_keys, first_units, identity_of, mirrored
+from slalom.lexicon.known import alone_keys, check_single, first_units, identity_of, mirrored
 from slalom.methods import JointMethod, method
 from slalom.methods.base import named_failures
 from slalom.models import Estimate, Model, Queries, Reading
@@ -107,6 +107,7 @@ class _Plan:
             raise InputError("a lexicon is learnt from several texts; got one string")
         some = list[_Text]()
         for text in as_texts(texts):
+            check_single(text)
             options = self.explainer.options
             try:
                 if not isinstance(text, str):
