@@ -206,7 +206,7 @@ def test_tokens_of_a_network_are_words(tmp_path):
     ({"method": "ridge"}, "needs method=joint"),
     ({"method": "local"}, "needs method=joint"),
     ({"target": "all"}, "one class at a time"),
-    ({"removal": "mask"}, "as of removal='drop'; got removal='mask'"),
+    ({"removal": "mask"}, "needs removal='drop'; got removal='mask'"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused(options, message):
     with pytest.raises(InputError, match=message):

@@ -126,7 +126,7 @@ def identity_of(engine: Engine) -> str:
     """Return what identifies the model of an engine; InputError where nothing does, or words are not cut out."""
     if engine.model.removal != "drop":
         name = removal_name(engine.model.removal)
-        raise InputError(f"a lexicon has words without others, as of removal='drop'; got removal={name!r}", "prior", "removal")
+        raise InputError(f"a lexicon needs removal='drop'; got removal={name!r}", "prior", "removal")
     identity, twin = engine.given_identity or engine.model.identity(), engine.model.twin
     if twin is not None and identity == twin[1]:
         return twin[0]
