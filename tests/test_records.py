@@ -388,6 +388,10 @@ def test_multiple_choice_gives_the_logits_of_the_model():
     assert [field.name for field in e.fields] == list(example)
     with pytest.raises(ModelError, match="an example must have a question and 3 choices"):
         explainer(("a", "b", "c"))
+    short = copy.deepcopy(words)
+    short.model_max_length = 10
+    with pytest.raises(InputError, match=r"a question and a choice have \d+ tokens; 10 fit: shorten them"):
+        MultipleChoice(network, short, 3)([("a good film " * 9, "a", "b", "c")])
 
 
 def test_gaps_are_filled_by_a_masked_language_model():
