@@ -214,7 +214,9 @@ def test_what_does_not_fit_is_refused(options, message):
 
 
 def test_too_few_texts_are_refused():
-    with pytest.raises(InputError, match="at least 10 texts; got 3"):
+    with pytest.raises(
+        InputError, match="at least 10 texts; got 3 that can be read; the last that cannot: a text must have at least one"
+    ):
         Lexicon.learn(explainer(Planted()), [*texts(3), ""], queries=40)
     with pytest.raises(InputError, match="several texts; got one string"):
         Lexicon.learn(explainer(Planted()), texts(1)[0], queries=40)
