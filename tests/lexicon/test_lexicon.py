@@ -89,7 +89,7 @@ def test_known_words_are_neither_asked_alone_nor_held_out():
     e = explainer(model, lexicon(), queries=60)(NEW[0])
     assert not [text for text in model.asked if len(text.split()) <= 1]
     assert (e.held_out.keep.sum(axis=1) > 1).all()
-    short = explainer(model, lexicon(), queries=40)(" ".join(WORDS[:6]))
+    short = explainer(model, lexicon(), queries=30)(" ".join(WORDS[:6]))
     assert len(short.held_out.keep) > 10
     assert (short.held_out.keep.sum(axis=1) > 1).all()
     assert not [text for text in model.asked if len(text.split()) <= 1]
