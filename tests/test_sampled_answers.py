@@ -4,6 +4,7 @@ import copy
 import io
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -179,6 +180,14 @@ def test_an_answer_that_the_model_does_not_give_is_a_note():
     assert any("The model seldom gives this answer" in note for note in notes)
     notes = explain(Known(one_source, said=("",)), "It is so.", check=0, pairs=False)[1].notes
     assert any("samples are empty (refused, filtered or cut) and do not agree" in note for note in notes)
+
+
+def test_answers_that_vary_no_more_than_their_noise_do_not_blame_the_explanation():
+    e = explain(Known(lambda keep: 0.0))[1]
+    assert all(part.r2 < 0 and part.ceiling < 0.1 for part in e.fidelity)
+    assert not any("worse than a constant" in remark for remark in e.remarks)
+    wrong = [part._replace(r2=-3.0, ceiling=0.1, mse=3.0) for part in e.fidelity]
+    assert any("worse than a constant" in remark for remark in replace(e, fidelity=type(e.fidelity)(*wrong)).remarks)
 
 
 def test_costs_count_all_samples_and_the_cache_keeps_them(tmp_path):
