@@ -321,7 +321,11 @@ def test_it_is_saved_and_shown(explained, tmp_path):
     assert "<u>film</u>" in notebook(e)
     page = e.to_html()
     data = json.loads(page.split('class="content">')[1].split("</script>")[0])
-    assert data["answer"] == {"question": QUESTION, "parts": ["the ", "film", ANSWER[8:]], "generated": False}
+    assert data["answer"] == {
+        "question": QUESTION,
+        "pieces": [["the ", None], ["film", 0], [ANSWER[8:], None]],
+        "generated": False,
+    }
     old = {name: part for name, part in e.to_dict().items() if name != "answer"}
     assert slalom.Explanation.from_dict(old).answer is None
     with pytest.raises(InputError, match="merge makes larger units"):

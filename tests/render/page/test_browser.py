@@ -151,8 +151,10 @@ def test_the_head_says_what_was_predicted(view):
     e = replace(fitted(), scale="log probability", unit="sentence", label=None, probabilities=None)
     e = replace(e, answer=Answer("Is <b>it</b> so?", "It is. It <i>was</i>.", 7, 21, True, 4))
     view.open([e])
-    assert view.texts("#question, #answer, #answer mark") == ["Is <b>it</b> so?", "It is. It <i>was</i>.", "It <i>was</i>."]
-    assert "written by the model" in view.one("#head").text
+    assert view.one("#answer-question").text == "Is <b>it</b> so?"
+    assert view.one("#answer-text").text.startswith("It is. It <i>was</i>.")
+    assert view.one(".sentence").text.startswith("It <i>was</i>.")
+    assert "written by the model" in view.one("#answer-card").text
     assert view.one("#text-title").text == "Sources"
 
 
