@@ -307,7 +307,7 @@ def test_context_cite_is_the_lasso_of_its_authors():
 
 def test_it_is_saved_and_shown(explained, tmp_path):
     _, e = explained
-    e = replace(e, answer=e.answer._replace(start=4, stop=8))
+    e = replace(e, answer=e.answer._replace(start=4, stop=8), details=())
     e.save(tmp_path / "e.json")
     again = slalom.load(tmp_path / "e.json")
     assert again.answer == e.answer

@@ -149,11 +149,8 @@ def _add_work(
     )
     async def explain(subject: Subject, request: Request) -> Response:
         served = checked(subject)
-        if "text/event-stream" in request.headers.get("accept", ""):
-            job = _submitted(served, served.events(subject))
-            return StreamingResponse(_stream(request, job, limits.seconds), media_type="text/event-stream")
         steps = served.explained(subject, lambda e: dumps({"content": content(e), "explanation": e.to_dict(), "final": True}))
-        return await _answered(served, request, limits, steps)
+        return await _explained(served, request, limits, served.events(subject), steps)
 
     if sources is not None:
 
@@ -168,10 +165,7 @@ def _add_work(
         async def context(asked: ContextQuestion, request: Request) -> Response:
             check_length(asked.sources if isinstance(asked.sources, str) else "".join(asked.sources))
             check_queries(asked.queries)
-            if "text/event-stream" in request.headers.get("accept", ""):
-                job = _submitted(sources, sources.events(asked))
-                return StreamingResponse(_stream(request, job, limits.seconds), media_type="text/event-stream")
-            return await _answered(sources, request, limits, sources.explained(asked))
+            return await _explained(sources, request, limits, sources.events(asked), sources.explained(asked))
 
     @app.post(
         "/api/ask", summary="Ask the model about parts of a text, or about whole texts", response_model=schema.AskedAnswer
@@ -238,6 +232,15 @@ async def _result(source: Source, request: Request, limits: Limits, steps: Itera
 
 async def _answered(source: Source, request: Request, limits: Limits, steps: Iterator[str | None]) -> Response:
     return Response(await _result(source, request, limits, steps), media_type="application/json")
+
+
+async def _explained(
+    source: Source, request: Request, limits: Limits, events: Iterator[Any], steps: Iterator[str | None]
+) -> Response:
+    """Return an explanation in rounds where the client takes events, else as a whole."""
+    if "text/event-stream" not in request.headers.get("accept", ""):
+        return await _answered(source, request, limits, steps)
+    return StreamingResponse(_stream(request, _submitted(source, events), limits.seconds), media_type="text/event-stream")
 
 
 async def _stream(request: Request, job: Job, seconds: float) -> AsyncIterator[str]:
