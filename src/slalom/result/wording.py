@@ -49,7 +49,7 @@ def score_name(e: "Explanation") -> str:
 
 def score_of(e: "Explanation", label: str) -> str:
     """Return the name of the score of a class; a model that returns one number has no class to name."""
-    return label if e.prediction is None and len(e.labels) == 1 else f"{score_name(e)} of {label}"
+    return label if e.prediction is None and len(e.labels) == 1 and e.answer is None else f"{score_name(e)} of {label}"
 
 
 def one_unit(e: "Explanation") -> str:

@@ -62,7 +62,7 @@ class AnswerMap {
     const units = pieces.filter(([, unit]) => unit !== null);
     const listed = units.filter(([, unit]) => units.length <= FEW_SOURCES || this.sentences.some(({ joint }) => joint.has(unit)));
     this.rows = new Map(listed.map(([text, unit]) => [unit, make("button", { type: "button", "data-k": unit, dir: "auto" },
-      make("b", {}, cited([unit])), make("span", {}, brief(text, 240)), make("small", { class: "number" }))]));
+      make("b", {}, cited([unit])), make("span", { class: "words" }, brief(text, 400)), make("small", { class: "number" }))]));
     const rest = units.length - listed.length;
     ui["answer-sources"].replaceChildren(...[...this.rows.values()].map((row) => make("li", {}, row)),
       ...(rest ? [make("li", { class: "help" }, `${plural(rest, "other source")}: no sentence rests on ${rest > 1 ? "them" : "it"}.`)] : []));
@@ -96,7 +96,8 @@ class AnswerMap {
       this.say("Point at a sentence or a source: what belongs together lights up. Click a sentence: all that is below is then about it alone.");
       return;
     }
-    const { groups, memory, score, without } = sentence;
+    const { groups, memory, score, without, joint } = sentence;
+    if (joint.size) this.bring(this.rows.get(Math.min(...joint.keys())));
     const on = groups.map(([group]) => cited(group)).join(" and ");
     const why = on ? `rests on ${on}` : memory ? "rests on nothing in the sources: it comes from the model's own memory" : "rests on no single source";
     this.say(`Sentence ${k + 1} ${why}. Its ${this.whole.score_name} is ${plain(score, 2)} with all sources and ${plain(without, 2)} without any. Beside a source: by how much it falls without it${groups.some(([group]) => group.length > 1) ? "; together: without all that can replace each other" : ""}.`);
@@ -116,6 +117,13 @@ class AnswerMap {
     this.spans.forEach((span, k) => this.colour(span, this.sentences[k].strength(source), this.sentences[k].joint.has(source)));
     const rest = this.sentences.flatMap(({ joint }, k) => (joint.has(source) ? [k + 1] : []));
     this.say(!rest.length ? `No sentence rests on ${cited([source])}.` : `${rest.length > 1 ? `Sentences ${rest.join(", ")} rest` : `Sentence ${rest[0]} rests`} on ${cited([source])}.`);
+  }
+
+  // Scroll the list, not the page, until a source is in sight.
+  bring(row) {
+    const list = this.ui["answer-sources"];
+    const [whole, part] = [list, row].map((element) => element.getBoundingClientRect());
+    if (part.top < whole.top || part.bottom > whole.bottom) list.scrollTop += part.top - whole.top;
   }
 
   colour(element, t, on) {
