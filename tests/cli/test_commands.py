@@ -609,7 +609,9 @@ def test_the_source_of_an_answer(run, tmp_path):
     ]
     code, out, err = run(*base, "--html", "page.html")
     assert code == 0, err
-    assert out.startswith("question: Was it good?\nanswer:   it was good. it was thin.\nlog probability of answer: -")
+    assert out.startswith("question: Was it good?\nanswer, and the sources that each sentence rests on:\n  it was good.  ")
+    assert "\n  it was thin.  " in out
+    assert "log probability of answer: -" in out
     assert "Nobody liked it." in out
     assert "written: page.html" in out
     assert "Was it good?" in Path("page.html").read_text()

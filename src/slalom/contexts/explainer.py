@@ -3,7 +3,7 @@
 Where a language model gives no log probabilities, the score says how samples agree with the answer (`slalom.models.sampled`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from secrets import randbits
@@ -23,6 +23,7 @@ from slalom.models.costs import Spending, about_tokens
 from slalom.models.judges import Score
 from slalom.models.sampled import SIMILARITY, SampledAnswer, Sampling
 from slalom.models.sources import CHAT, PLAIN, Prompt, SourceReading, SourceTemplate
+from slalom.pipeline import Step
 from slalom.result import Answer, Explanation, Flip
 from slalom.text import UnitFunction, sentences
 
@@ -135,6 +136,27 @@ class ContextExplainer:
 
         The language model is asked once about the same sources: further parts of an answer need no further queries.
         """
+        explainer, options, finished = self._prepared(question, answer, part, span, options)
+        return finished(explainer(self.sources.text, **options))
+
+    def steps(
+        self,
+        question: str = "",
+        answer: str | None = None,
+        *,
+        first: int = 32,
+        seconds: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Iterator[Step]:
+        """Explain an answer in rounds, the first of few queries and the last as a call does; see `Explainer.steps`."""
+        explainer, options, finished = self._prepared(question, answer, None, None, options)
+        for step in explainer.steps(self.sources.text, first=first, seconds=seconds, **options):
+            yield step if step.explanation is None else step._replace(explanation=finished(step.explanation))
+
+    def _prepared(
+        self, question: str, answer: str | None, part: int | str | None, span: tuple[int, int] | None, options: CallOptions
+    ) -> tuple[Explainer, CallOptions, Callable[[Explanation], Explanation]]:
+        """Return the explainer of an answer, the options of its call, and what adds the answer to its explanation."""
         if part is not None and span is not None:
             raise InputError("give part= or span=, not both")
         if self.spending.max_cost is not None and self._options["cache"] is None:
@@ -146,7 +168,6 @@ class ContextExplainer:
         explainer, model = self._explainer(question, said)
         target = ANSWER if part is None and span is None else _selected(model, part, span)
         options["target"] = target
-        e: Explanation = explainer(self.sources.text, **options)
 
         def about(e: Explanation) -> Explanation:
             part, tokens = model.parts[e.target], model.parts[e.target].n_tokens
@@ -158,7 +179,7 @@ class ContextExplainer:
                 details=tuple(map(about, e.details)),
             )
 
-        return replace(about(e), notes=(*e.notes, *_replaceable(e)))
+        return explainer, options, lambda e: replace(about(e), notes=(*e.notes, *_replaceable(e)))
 
     def estimate(self, question: str = "", answer: str | None = None, **options: Unpack[CallOptions]) -> Estimate:
         """Return what a call will ask and cost; the model is asked nothing.

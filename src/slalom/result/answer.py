@@ -107,6 +107,11 @@ class AnswerSentence:
         """By how much its log probability falls without each source (n,)."""
         return self.explanation.removal
 
+    def effect(self, sources: tuple[int, ...]) -> float:
+        """Return by how much its log probability falls without some sources together: predicted where they are several."""
+        keep = [i not in sources for i in range(len(self.explanation))]
+        return float(self.effects[sources[0]] if len(sources) == 1 else self.score - self.predict(keep))
+
     @property
     def interval(self) -> Floats | None:
         """95% intervals of the effects (n, 2); None where they are not known."""
