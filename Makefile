@@ -21,7 +21,7 @@ TEXT ?= The first half is dull. The second half is one of the best things I have
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv/bin/python -m pytest --numprocesses auto
 PROCESSES = tests/corpus/test_ray.py tests/corpus/test_run.py tests/corpus/test_s3.py tests/models/test_api_server.py \
 	tests/models/test_answer_server.py tests/web/test_command.py tests/test_forks.py tests/cli/test_interruption.py tests/cli/test_language_models.py \
-	tests/web/test_live_page.py tests/web/test_corpus_page.py tests/web/test_payloads.py tests/render/page/test_browser.py tests/render/page/test_corpus_page.py tests/render/page/test_lexicon_page.py
+	tests/web/test_live_page.py tests/web/test_corpus_page.py tests/web/test_payloads.py tests/web/test_sources.py tests/render/page/test_browser.py tests/render/page/test_corpus_page.py tests/render/page/test_lexicon_page.py
 
 export TEXT
 

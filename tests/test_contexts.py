@@ -307,7 +307,7 @@ def test_context_cite_is_the_lasso_of_its_authors():
 
 def test_it_is_saved_and_shown(explained, tmp_path):
     _, e = explained
-    e = replace(e, answer=e.answer._replace(start=4, stop=8))
+    e = replace(e, answer=e.answer._replace(start=4, stop=8), details=())
     e.save(tmp_path / "e.json")
     again = slalom.load(tmp_path / "e.json")
     assert again.answer == e.answer
@@ -321,7 +321,11 @@ def test_it_is_saved_and_shown(explained, tmp_path):
     assert "<u>film</u>" in notebook(e)
     page = e.to_html()
     data = json.loads(page.split('class="content">')[1].split("</script>")[0])
-    assert data["answer"] == {"question": QUESTION, "parts": ["the ", "film", ANSWER[8:]], "generated": False}
+    assert data["answer"] == {
+        "question": QUESTION,
+        "pieces": [["the ", None], ["film", 0], [ANSWER[8:], None]],
+        "generated": False,
+    }
     old = {name: part for name, part in e.to_dict().items() if name != "answer"}
     assert slalom.Explanation.from_dict(old).answer is None
     with pytest.raises(InputError, match="merge makes larger units"):

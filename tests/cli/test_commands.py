@@ -609,7 +609,9 @@ def test_the_source_of_an_answer(run, tmp_path):
     ]
     code, out, err = run(*base, "--html", "page.html")
     assert code == 0, err
-    assert out.startswith("question: Was it good?\nanswer:   it was good. it was thin.\nlog probability of answer: -")
+    assert out.startswith("question: Was it good?\nanswer, and the sources that each sentence rests on:\n  it was good.  ")
+    assert "\n  it was thin.  " in out
+    assert "log probability of answer: -" in out
     assert "Nobody liked it." in out
     assert "written: page.html" in out
     assert "Was it good?" in Path("page.html").read_text()
@@ -703,6 +705,7 @@ def test_columns_are_fields_of_records(run, tmp_path):
         ("--column title --numeric body", "row 1 of films.csv must have a number in its field \"body\"; it has 'I like it'"),
         ("--column title --numeric nothing", 'films.csv must have a column "nothing"; its rows have none'),
         ("--numeric stars", "--numeric is for columns beside those of texts; name these with --column"),
+        ("--column title --column title", "columns must differ from each other; got title, title"),
         ("--pair title", "--pair names the columns of two texts, as premise,hypothesis; got 'title'"),
         ("--pair title,body --column title", "--pair names the columns of two texts, .*; got 'title,body' with other columns"),
         ("--column title --background background.jsonl", "--background needs the columns that it replaces: --numeric NAME"),

@@ -13,9 +13,11 @@ from rich.console import Console
 from slalom.render.notebook import notebook
 from slalom.render.palette import DARK, LIGHT, contrast, hexadecimal, mix, wash
 from slalom.render.terminal import coloured, show
-from slalom.result import Fidelity, Flip, Quality
+from slalom.result import Answer, Fidelity, Flip, Quality
 from tests.cases import cases
 from tests.factories import explanation, film_record, in_order, random_explanation, three_classes, with_parts, with_se
+from tests.test_answers import SOURCES
+from tests.test_answers import explained as answer_explained
 
 WITH_SIGN = explanation("good bad so", [2.0, -1.0, 0.01])
 WITHOUT = replace(explanation("good bad so", [2.0, 1.0, 0.01]), method="attention", signed=False)
@@ -182,6 +184,30 @@ def test_values_are_shown_and_importances_where_they_mean_something():
     adding = printed(in_order(["a", "b"], [1.0, 4.0], [1.0, -1.0], competition=0.0))
     assert re.search(r"word +removal +value$", adding, re.MULTILINE)
     assert "competition 0.00 (0: words add up, 1: they are averaged): they add up" in adding
+
+
+def test_an_answer_is_printed_sentence_by_sentence_with_what_it_rests_on():
+    _, e = answer_explained()
+    lines = printed(e).splitlines()
+    at = lines.index("answer, and the sources that each sentence rests on:")
+    assert re.fullmatch(r"  Ann is from Graz\.  \[1\] or \[3\] [67]\.\d\d", lines[at + 1])
+    assert re.fullmatch(r"  Bob met the singer Cy\.  \[[45]\] [45]\.\d\d, \[[45]\] [45]\.\d\d", lines[at + 2])
+    assert lines[at + 3] == "  Paris is in France.  from the model's own memory"
+    assert lines[at + 4].startswith("numbers: by how much the log probability of the sentence falls without the source")
+    flat = " ".join(lines)
+    assert all(f"[{i}] {source}" in flat for i, source in enumerate(SOURCES, 1))
+    part = replace(e.sentences[1].explanation, details=())
+    assert "rests on: [" in printed(part)
+    assert "answer, and" not in printed(part)
+    shown = html.unescape(notebook(e))
+    assert re.search(r"<u>Ann is from Graz\.</u> <small>\[1\] or \[3\] [67]\.\d\d</small>", shown)
+    assert "<u>Paris is in France.</u> <small>from the model's own memory</small>" in shown
+
+
+def test_effects_of_a_sentence_have_their_intervals():
+    e = explanation("good bad so", [3.0, -1.0, 0.01], errors={"removal": np.full(3, 0.5), "shapley": np.full(3, 0.5)})
+    e = replace(e, answer=Answer("", "So it is.", 0, 9, True, 3))
+    assert "rests on: [1] 3.00 ± 0.98" in printed(e)
 
 
 def test_the_models_own_answers_have_no_interval():

@@ -52,7 +52,9 @@ def test_saved_explanations_come_back_bit_by_bit(make, tmp_path):
 
 
 def test_every_field_has_a_row_of_the_table():
-    assert sorted([*(row.name for row in FIELDS), "surrogate", "details"]) == sorted(field.name for field in fields(Explanation))
+    assert sorted([*(row.name for row in FIELDS), "surrogate", "details"]) == sorted(
+        field.name for field in fields(Explanation)
+    )
 
 
 def test_files_may_lack_the_fields_that_have_a_default():

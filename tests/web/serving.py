@@ -10,6 +10,7 @@ from slalom import Explainer
 from slalom.web.access import Access, Limits, listen
 from slalom.web.served import Served
 from slalom.web.server import Server
+from slalom.web.sources import ServedSources
 from tests.waiting import DEADLINE, until
 
 TEXT = "a good film with one bad end and a great cast"
@@ -30,10 +31,11 @@ def explainer(model=answers, **options):
 
 
 @contextmanager
-def serving(*models, access=None, corpus=None, port=0, remote=False, **limits):
+def serving(*models, access=None, corpus=None, sources=None, port=0, remote=False, **limits):
     """Start a server and yield a client.
 
-    Models are callables or explainers, as m0, m1, ..., or one dictionary of them; a corpus is (folder, options).
+    Models are callables or explainers, as m0, m1, ..., or one dictionary of them; a corpus is (folder, options); sources are
+    for a language model.
     """
     bounds, access = Limits(**limits), access or Access()
     named = (
@@ -46,7 +48,8 @@ def serving(*models, access=None, corpus=None, port=0, remote=False, **limits):
         from slalom.web.corpus import ServedCorpus  # noqa: PLC0415
 
         shown = ServedCorpus(corpus[0], served, bounds, **corpus[1])
-    server = Server(served, access, bounds, listen(access.host, port), shown)
+    asked = None if sources is None else ServedSources(sources.name, sources, bounds, remote)
+    server = Server(served, access, bounds, listen(access.host, port), shown, asked)
     thread = threading.Thread(target=server.run_until_stopped, daemon=True)
     thread.start()
     client = Client(server)
@@ -117,16 +120,16 @@ class Client:
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.request("POST", path, sent, {"Content-Type": "application/json", **(headers or {})})
 
-    def stream(self, subject):
+    def stream(self, subject, path="/api/explain"):
         """All events of an explanation."""
-        return self.post("/api/explain", subject, {"Accept": "text/event-stream"}).events
+        return self.post(path, subject, {"Accept": "text/event-stream"}).events
 
     @contextmanager
-    def streaming(self, subject):
+    def streaming(self, subject, path="/api/explain"):
         """An explanation whose events are read one by one; leaving the block hangs up."""
         connection = self.connection()
         body = json.dumps(subject).encode()
-        connection.request("POST", "/api/explain", body, {"Content-Type": "application/json", "Accept": "text/event-stream"})
+        connection.request("POST", path, body, {"Content-Type": "application/json", "Accept": "text/event-stream"})
         response = connection.getresponse()
         assert response.status == 200
         lines = (line.decode().rstrip("\n") for line in response)

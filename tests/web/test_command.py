@@ -127,6 +127,30 @@ def test_a_model_behind_an_api_is_said_to_be_elsewhere_and_needs_the_token(monke
     server.models[0].queue.stop()
 
 
+def test_a_language_model_without_labels_answers_from_sources_only(tmp_path, monkeypatch):
+    from tests.models.tiny_lm import language_model, tokenizer  # noqa: PLC0415
+
+    words, folder = tokenizer("gpt2"), tmp_path / "tiny"
+    language_model("llama", len(words)).save_pretrained(folder)
+    words.save_pretrained(folder)
+    labels = ["--template", "{text} so:", "--labels", "good,bad"]
+    elsewhere = ["--api", "m", "--base-url", "http://127.0.0.1:9/v1"]
+    for options, models, name in (
+        (["--lm", str(folder)], 0, "tiny"),
+        (["--lm", str(folder), *labels], 1, "tiny"),
+        (elsewhere, 0, "m"),
+        ([*elsewhere, *labels], 1, "m"),
+    ):
+        server = prepared(monkeypatch, *options)
+        assert (len(server.models), server.sources.name, server.sources.remote) == (models, name, options[0] == "--api")
+        assert len(server.access.token) >= 20
+        if models and not server.sources.remote:
+            assert server.sources.model is server.models[0].explainer.model.lm  # it is loaded once
+        for served in (*server.models, server.sources):
+            served.queue.stop()
+    assert prepared(monkeypatch).sources is None
+
+
 @cases(("host", "shown"), [("127.0.0.1", True), ("0.0.0.0", False)])
 def test_visitors_of_other_machines_see_no_folder_of_this_one(tmp_path, monkeypatch, host, shown):
     folder = tmp_path / "secret-project" / "classifier"
@@ -183,6 +207,8 @@ def failing(monkeypatch, capsys):
         (["--host", "256.1.1.1", "--port", "0"], 1, "could not listen"),
         (["--model", "a", "--lm", "b", "--port", "0"], 2, "one of --model, --lm and --api"),
         (["--chat", "--port", "0"], 2, "--chat is for"),
+        (["--lm", "b", "--labels", "a,b", "--port", "0"], 2, "--lm needs --template and --labels"),
+        (["--lm", "b", "--corpus", "c", "--port", "0"], 2, "--lm needs --template and --labels"),
         (["--gold", "label", "--port", "0"], 2, "name it with --corpus OUT"),
         (["--corpus", "no/such/folder", "--port", "0"], 1, "must be a folder that slalom corpus run has written"),
     ],

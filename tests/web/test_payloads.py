@@ -16,6 +16,7 @@ import numpy as np
 
 from slalom import Explainer, Explanations, cli, corpus
 from slalom.core import Additive
+from slalom.result import Answer
 from tests.factories import explained
 from tests.side_by_side import compared, record
 from tests.web.opened import Opened
@@ -93,6 +94,7 @@ def hostile(payload):
     return replace(
         e, target=payload, labels=(f"no {payload}", payload), label=payload, model=payload, method=payload, diagnosis=payload,
         unit=payload, scale=payload, versions={payload: payload}, notes=(payload,), settings={payload: payload},
+        answer=Answer(payload, payload, 0, len(payload), True, 1),
     )  # fmt: skip
 
 

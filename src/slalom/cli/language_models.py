@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,7 +49,12 @@ class LanguageModel(NamedLanguageModel):
         """Whether there is one."""
         return self.lm is not None or self.api is not None
 
-    def check(self, model: str | None) -> None:
+    @property
+    def writes_only(self) -> bool:
+        """Whether there is one without a prompt and labels, which classifies nothing."""
+        return self.is_named and replace(self, lm=None, api=None, base_url=None) == LanguageModel(concurrency=self.concurrency)
+
+    def check(self, model: str | None, classifies: bool = True) -> None:
         """Check that the options fit together, and that no classifier is named besides, before anything is loaded."""
         named = one_of(model=model, lm=self.lm, api=self.api)
         if self.lm is None and self.chat:
@@ -57,7 +62,7 @@ class LanguageModel(NamedLanguageModel):
         if self.api is None and (self.base_url is not None or self.mode != "auto"):
             option = "--mode" if self.base_url is None else "--base-url"
             raise UsageError(f"{option} is for a model behind an API; name one with --api MODEL")
-        if self.is_named and (self.template is None or self.labels is None):
+        if self.is_named and (self.template is None or self.labels is None) and (classifies or not self.writes_only):
             raise UsageError(
                 f"{named} needs --template and --labels: --template '{{text}} Sentiment:' --labels negative,positive"
             )

@@ -16,7 +16,10 @@ from slalom.errors import InputError, MissingExtra, SlalomError, one_line, requi
 
 if TYPE_CHECKING:
     from slalom import Explainer
+    from slalom.web.access import Limits
+    from slalom.web.served import Served
     from slalom.web.server import Server
+    from slalom.web.sources import ServedSources
 
 
 @Parameter(name="*", group=SERVER)
@@ -75,8 +78,9 @@ def serve(
 ) -> int:
     """Explain texts on a live page, and answer requests of programs.
 
-    Type a text and see why the model decides as it does: first roughly, then as precisely as the budget allows. The page uses
-    only the REST API; /api/docs lists it. Ctrl-C ends the server.
+    Type a text and see why the model decides as it does: first roughly, then as precisely as the budget allows. A language
+    model answers from sources, too, and does only that without --template and --labels. The page uses only the REST API;
+    /api/docs lists it. Ctrl-C ends the server.
     """
     if table.corpus is None and (table.gold is not None or table.slices is not None):
         raise UsageError("--gold and --slice are about a corpus; name it with --corpus OUT")
@@ -84,7 +88,7 @@ def serve(
     where = replace(LanguageModel(), api=language_model.api, base_url=language_model.base_url, template=language_model.template)
     of_corpus = table.corpus is not None and not models.model and replace(language_model, concurrency=8) == where
     if not of_corpus or (language_model.api is None and language_model.template is None):
-        language_model.check(models.model[0] if models.model else None)
+        language_model.check(models.model[0] if models.model else None, classifies=table.corpus is not None)
     from slalom.web.access import Access, Limits, is_loopback, listen  # noqa: PLC0415
 
     local = is_loopback(serving.host)
@@ -101,7 +105,8 @@ def serve(
 
         own = _own_model(table.corpus, models, local, language_model) if table.corpus is not None and of_corpus else None
         served = []
-        for title, explainer, code, remote in own or _named_models(models, local, language_model):
+        writes_only = language_model.writes_only and table.corpus is None
+        for title, explainer, code, remote in () if writes_only else own or _named_models(models, local, language_model):
             known = Path(models.prior).name if models.prior else BUNDLED
             served.append(Served(title, _beginning(explainer, models.prior), limits, code, remote, known))
         shown = None
@@ -109,7 +114,24 @@ def serve(
             from slalom.web.corpus import ServedCorpus  # noqa: PLC0415
 
             shown = ServedCorpus(table.corpus, served, limits, table.gold, table.slices)
-        return _run(Server(served, access, limits, listening, shown), serving.open_page)
+        sources = None if own or not language_model.is_named else _sources(language_model, models, limits, served)
+        return _run(Server(served, access, limits, listening, shown, sources), serving.open_page)
+
+
+def _sources(language_model: LanguageModel, models: Models, limits: "Limits", served: "list[Served]") -> "ServedSources":
+    """Return the language model that answers from sources; a local one that classifies, too, is loaded once."""
+    from slalom.contexts import language_model_of  # noqa: PLC0415
+    from slalom.models import AnswerServer  # noqa: PLC0415
+    from slalom.web.sources import ServedSources  # noqa: PLC0415
+
+    if not served:
+        language_model.say_what_is_loaded(())
+    api, model = language_model.api, served[0].explainer.model.lm if served and language_model.lm else None  # type: ignore[attr-defined]
+    if model is None:
+        model = (
+            AnswerServer(api, language_model.base_url) if api else language_model_of(language_model.lm, device=models.device)
+        )
+    return ServedSources(Path(model.name).name or "model", model, limits, api is not None, models.cache)
 
 
 def _named_models(models: Models, local: bool, language_model: LanguageModel) -> "list[tuple[str, Explainer, str, bool]]":

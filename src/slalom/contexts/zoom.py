@@ -20,7 +20,7 @@ from slalom.core.checks import Floats, row_keys
 from slalom.errors import InputError
 from slalom.methods import JointMethod, Method
 from slalom.models import Answers, Estimate, Queries
-from slalom.models.continuation import Continuation
+from slalom.models.continuation import AnswerModel
 from slalom.models.sources import Sources
 from slalom.pipeline import Options, Pipeline
 from slalom.pipeline.planning import Task
@@ -75,7 +75,7 @@ class ZoomPipeline(Pipeline):
 
     @property
     def _sources(self) -> Sources:
-        assert isinstance(self.model, Continuation)
+        assert isinstance(self.model, AnswerModel)
         return self.model.sources
 
     def _zooms(self, options: Options) -> bool:

@@ -109,7 +109,10 @@ class JointMethod(Method):
         keep, scores, units = context.plan.keep, context.observed or Observed(context.scores), context.units
         notes = self.words.notes(context.budget > 0) if self.words else ()
         if (len(keep) > 1 or not self.words) and (constant := _constant(keep, scores)):
-            return MethodResult(constant.model, constant.r2, constant.diagnosis, notes=notes)
+            if scores.variance is None:
+                return MethodResult(constant.model, constant.r2, constant.diagnosis, notes=notes)
+            noise = np.full(len(units), np.sqrt(2.0 * scores.variance.mean()))  # counts may be equal by chance
+            return MethodResult(constant.model, 0.0, constant.diagnosis, errors={"removal": noise, "value": noise}, notes=notes)
         before = context.before
         found = before if isinstance(before, Fitted) else self._fit(context, before)
         model = found.model

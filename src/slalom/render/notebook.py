@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from slalom.render.page.content import cut_text
+from slalom.render.page.content import cut_answer, cut_text
 from slalom.render.palette import strengths, wash
 from slalom.result import Explanation
 from slalom.result.plain import number
 from slalom.result.scale import opposite
-from slalom.result.wording import fidelity_text, prediction_text, unit_texts
+from slalom.result.wording import fidelity_text, prediction_text, rests_on, unit_texts
 from slalom.text import printable
 
 _UNCERTAIN = 0.25  # strength at most of an effect that is not distinguishable from zero
@@ -39,7 +39,8 @@ def notebook(e: Explanation) -> str:
         if certain is not None and not certain[i]:
             line, colour = "dotted", wash(float(np.clip(shares[i], -_UNCERTAIN, _UNCERTAIN)), e.signed)
         look = f"background:{colour};border-bottom:2px {line} {colour};border-radius:3px;padding:1px 0"
-        parts.append(f'<span style="{look}" title="{escaped(numbers)}">{escaped(text)}</span>')
+        number_of = f"<small>[{i + 1}]</small> " if e.answer else ""
+        parts.append(f'{number_of}<span style="{look}" title="{escaped(numbers)}">{escaped(text)}</span>')
     other = opposite(e, label)
     keys = (
         ((1.0, f"for {label}"), (-1.0, f"against {label}" if other is None else f"for {other}"))
@@ -57,9 +58,10 @@ def notebook(e: Explanation) -> str:
     score = f"{'all classes:' if several else e.target} {number(e.score, e.labels)}"
     head = f"<b>{decision}{escaped(score)}</b> &middot; {escaped(fidelity_text(e))}"
     if e.answer is not None:
-        before, after = escaped(e.answer.text[: e.answer.start]), escaped(e.answer.text[e.answer.stop :])
         asked = f"{escaped(e.answer.question)}<br>" if e.answer.question else ""
-        head = f"{asked}&rarr; {before}<u>{escaped(e.answer.part)}</u>{after}<br>{head}"
+        rests = [f" <small>{escaped(rests_on(sentence))}</small>" for sentence in e.sentences]
+        said = (escaped(text) if k is None else f"<u>{escaped(text)}</u>{rests[k]}" for text, k in cut_answer(e))
+        head = f"{asked}&rarr; {''.join(said)}<br>{head}"
     note = "".join(f'<p style="margin:.4em 0">&#9888; {escaped(remark)}</p>' for remark in e.remarks)
     return (
         '<div style="color:inherit;max-width:56em">'

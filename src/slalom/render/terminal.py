@@ -23,6 +23,7 @@ from slalom.result.wording import (
     field_lines,
     prediction_text,
     queries_text,
+    rests_on,
     score_of,
 )
 from slalom.text import printable
@@ -73,6 +74,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
             text.stylize(_REMOVED, *folded(e)[1][i])
     if flip is not None:
         remarks.append(Text(f"flip: {harmless(sentence(e, flip) if isinstance(flip, Flip) else flip)}"))
+    text = text if e.answer is None else _numbered(e, text)
     table = _table(e, top, screen.width)
     below = [Text(note, "dim") for note in _legend(e, table, named, about)]
     below += [Text(_together(e))] if e.pairs else []
@@ -105,7 +107,22 @@ def _answer(e: Explanation) -> list[Text]:
         first = len("answer:   ")
         answer.stylize("bold underline", first + e.answer.start, first + e.answer.stop)
     question = Text("question: ", "dim").append(harmless(e.answer.question), "default not dim")
-    return [question, answer] if e.answer.question else [answer]
+    lines = [question] if e.answer.question else []
+    if len(e.sentences) == 1:
+        return [*lines, answer, Text("rests on: ", "dim").append(rests_on(e.sentences[0]), f"not dim {_FOR[0]}")]
+    said = [Text(f"  {harmless(s.text)}  ").append(rests_on(s), _FOR[0] if s.sources else "italic") for s in e.sentences]
+    times = "; 1 is 2.7 times less probable, 3 is 20 times" if e.scale == "log probability" else ""
+    meaning = (
+        f"numbers: by how much the {e.scale} of the sentence falls without the source (± is a 95% interval), or without"
+        f" all that can replace each other{times}"
+    )
+    return [*lines, Text("answer, and the sources that each sentence rests on:", "dim"), *said, Text(meaning, "dim"), Text()]
+
+
+def _numbered(e: Explanation, text: Text) -> Text:
+    """Return the text of sources with their numbers."""
+    before, *parts = text.divide(e.spans[:, 0].tolist())
+    return Text.assemble(before, *(piece for i, part in enumerate(parts, 1) for piece in ((f"[{i}] ", "dim"), part)))
 
 
 def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
@@ -151,7 +168,8 @@ def _table(e: Explanation, top: int, width: int) -> _Listed:
     by = leading_score(e)
     chosen = np.argsort(-np.abs(e.scores(by)), kind="stable")[:top]
     unit = "token" if e.unit == "type" else e.unit
-    names = [short(e.units[i], max(width // 3, 12)) + occurrence(e.units, i) for i in chosen]
+    number = "[{}] " if e.answer else ""
+    names = [number.format(i + 1) + short(e.units[i], max(width // 3, 12)) + occurrence(e.units, i) for i in chosen]
 
     def columns(intervals: bool) -> list[tuple[str, list[Text]]]:
         cells = [(_title(e), _effects(e, "removal", chosen, intervals))]

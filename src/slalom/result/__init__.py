@@ -1,6 +1,6 @@
 """Results: explanations, their fidelity, and how they are saved."""
 
-from slalom.result.answer import Answer
+from slalom.result.answer import Answer, AnswerSentence
 from slalom.result.certified import CertifiedShapley
 from slalom.result.collection import Explanations, Failure, load, restored
 from slalom.result.explanation import Explanation
@@ -15,6 +15,7 @@ __all__ = [
     "NORMAL_95",
     "SCORES",
     "Answer",
+    "AnswerSentence",
     "CertifiedShapley",
     "Explanation",
     "Explanations",

@@ -11,6 +11,7 @@ from slalom.result.fidelity import EXACT
 from slalom.result.plain import NORMAL_95, duration, number
 
 if TYPE_CHECKING:
+    from slalom.result.answer import AnswerSentence
     from slalom.result.explanation import Explanation
 
 _COMPETITION = (  # up to which competition, and what it means
@@ -48,7 +49,7 @@ def score_name(e: "Explanation") -> str:
 
 def score_of(e: "Explanation", label: str) -> str:
     """Return the name of the score of a class; a model that returns one number has no class to name."""
-    return label if e.prediction is None and len(e.labels) == 1 else f"{score_name(e)} of {label}"
+    return label if e.prediction is None and len(e.labels) == 1 and e.answer is None else f"{score_name(e)} of {label}"
 
 
 def one_unit(e: "Explanation") -> str:
@@ -108,6 +109,21 @@ def fidelity_text(e: "Explanation") -> str:
         exact = "; the surrogate is exact" if e.fit_r2 > EXACT else f", R2 = {e.fit_r2:.3f}"
         return f"not tested: all parts of this text ({e.queries}) were asked and fitted{exact}"
     return str(e.fidelity)
+
+
+def cited(sources: Iterable[int]) -> str:
+    """Return the numbers of sources that can replace each other: "[2] or [5]"."""
+    return " or ".join(f"[{i + 1}]" for i in sorted(sources))
+
+
+def rests_on(sentence: "AnswerSentence") -> str:
+    """Return what a sentence of an answer rests on, and by how much its score falls without that."""
+    parts, interval = list[str](), sentence.interval
+    for group in sentence.groups:
+        effect, i = sentence.effect(group), group[0]
+        half = 0.0 if interval is None or len(group) > 1 else float(interval[i, 1]) - effect
+        parts.append(f"{cited(group)} {effect:.2f}" + (f" ± {half:.2f}" if half > 0.0 else ""))
+    return ", ".join(parts) or ("from the model's own memory" if sentence.from_memory else "on no single source")
 
 
 def unit_texts(e: "Explanation", chosen: Iterable[int]) -> list[str]:

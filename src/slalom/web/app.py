@@ -28,20 +28,27 @@ from slalom.web import catalogue, schema
 from slalom.web.access import Access, Limits
 from slalom.web.downloads import download
 from slalom.web.guard import Guard
-from slalom.web.schema import DownloadRequest, Question, Subject
+from slalom.web.schema import ContextQuestion, DownloadRequest, Question, Subject
 from slalom.web.served import Served, dumps
 from slalom.web.work import Job
 
 if TYPE_CHECKING:
     from slalom.web.corpus import ServedCorpus
+    from slalom.web.sources import ServedSources
 
-Source: TypeAlias = "Served | ServedCorpus"  # of answers: it has a queue
+Source: TypeAlias = "Served | ServedCorpus | ServedSources"  # of answers: it has a queue
 
 _LOG = logging.getLogger("slalom")
 _STATUSES = {MissingExtra: 503, InputError: 400, ModelError: 500}
 
 
-def application(models: Sequence[Served], access: Access, limits: Limits, corpus: "ServedCorpus | None" = None) -> Guard:
+def application(
+    models: Sequence[Served],
+    access: Access,
+    limits: Limits,
+    corpus: "ServedCorpus | None" = None,
+    sources: "ServedSources | None" = None,
+) -> Guard:
     app = FastAPI(
         title="slalom",
         version=slalom.__version__,
@@ -54,7 +61,7 @@ def application(models: Sequence[Served], access: Access, limits: Limits, corpus
     for kind in (HTTPException, SlalomError, Exception):
         app.add_exception_handler(kind, _failed)
     _add_pages(app)
-    _add_work(app, models, limits, corpus is not None)
+    _add_work(app, models, limits, corpus is not None, sources)
     if corpus is not None:
         from slalom.web.corpus import add_corpus  # noqa: PLC0415
 
@@ -85,7 +92,9 @@ def _add_pages(app: FastAPI) -> None:
         return HTMLResponse(documentation.render(**about, schemas=about.get("components", {}).get("schemas", {})))
 
 
-def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits, has_corpus: bool) -> None:
+def _add_work(
+    app: FastAPI, models: Sequence[Served], limits: Limits, has_corpus: bool, sources: "ServedSources | None"
+) -> None:
     by_id = {served.id: served for served in models}
     looks_inside = any(served.explainer.model.tokenized for served in models)
     methods = sorted(method["name"] for method in catalogue.methods(looks_inside=True))
@@ -98,9 +107,12 @@ def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits, has_corpus
         "limits": {name: getattr(limits, name) for name in ("characters", "queries", "keep_rows", "seconds")},
         "examples": catalogue.EXAMPLES,
         "corpus": has_corpus,
+        "sources": None if sources is None else {"model": sources.name, "remote": sources.remote},
     }
 
     def served_by(name: str | None) -> Served:
+        if not models:
+            raise InputError("this server has no classifier; start slalom serve with --template and --labels")
         if name is not None and name not in by_id:
             raise InputError(f"model must be one of {', '.join(map(repr, by_id))}; got {name[:100]!r}")
         return models[0] if name is None else by_id[name]
@@ -109,10 +121,13 @@ def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits, has_corpus
         if len(text) > limits.characters:
             raise HTTPException(413, f"a text must have at most {limits.characters:,} characters; got {len(text):,}")
 
+    def check_queries(queries: int | None) -> None:
+        if (queries or 0) > limits.queries:
+            raise InputError(f"queries must be at most {limits.queries:,}; got {queries:,}")
+
     def checked(subject: Subject) -> Served:
         check_length(subject.text)
-        if (subject.queries or 0) > limits.queries:
-            raise InputError(f"queries must be at most {limits.queries:,}; got {subject.queries:,}")
+        check_queries(subject.queries)
         if subject.method not in methods:
             raise InputError(f"method must be one of {', '.join(methods)}; got {subject.method[:100]!r}")
         return served_by(subject.model)
@@ -134,11 +149,23 @@ def _add_work(app: FastAPI, models: Sequence[Served], limits: Limits, has_corpus
     )
     async def explain(subject: Subject, request: Request) -> Response:
         served = checked(subject)
-        if "text/event-stream" in request.headers.get("accept", ""):
-            job = _submitted(served, served.events(subject))
-            return StreamingResponse(_stream(request, job, limits.seconds), media_type="text/event-stream")
         steps = served.explained(subject, lambda e: dumps({"content": content(e), "explanation": e.to_dict(), "final": True}))
-        return await _answered(served, request, limits, steps)
+        return await _explained(served, request, limits, served.events(subject), steps)
+
+    if sources is not None:
+
+        @app.post(
+            "/api/context",
+            summary="Answer a question from sources, and tell which of them the answer rests on",
+            description="With `Accept: text/event-stream` it comes in rounds: `queued`, `answer`, `progress`, `explanation`"
+            " (the last with `final: true`), `done`, or `error`. The units of the explanation are the sources;"
+            " `content.sentences` are those of the answer.",
+            response_model=schema.Explained,
+        )
+        async def context(asked: ContextQuestion, request: Request) -> Response:
+            check_length(asked.sources if isinstance(asked.sources, str) else "".join(asked.sources))
+            check_queries(asked.queries)
+            return await _explained(sources, request, limits, sources.events(asked), sources.explained(asked))
 
     @app.post(
         "/api/ask", summary="Ask the model about parts of a text, or about whole texts", response_model=schema.AskedAnswer
@@ -205,6 +232,15 @@ async def _result(source: Source, request: Request, limits: Limits, steps: Itera
 
 async def _answered(source: Source, request: Request, limits: Limits, steps: Iterator[str | None]) -> Response:
     return Response(await _result(source, request, limits, steps), media_type="application/json")
+
+
+async def _explained(
+    source: Source, request: Request, limits: Limits, events: Iterator[Any], steps: Iterator[str | None]
+) -> Response:
+    """Return an explanation in rounds where the client takes events, else as a whole."""
+    if "text/event-stream" not in request.headers.get("accept", ""):
+        return await _answered(source, request, limits, steps)
+    return StreamingResponse(_stream(request, _submitted(source, events), limits.seconds), media_type="text/event-stream")
 
 
 async def _stream(request: Request, job: Job, seconds: float) -> AsyncIterator[str]:

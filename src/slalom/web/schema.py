@@ -63,6 +63,20 @@ class DownloadRequest(Subject):
     )
 
 
+class ContextQuestion(BaseModel):
+    """A question about sources, and the answer to explain."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    sources: Text | Texts = Field(description="One text, or a list of documents.", examples=["Ada lives in Graz. It rains."])
+    question: Text = Field(max_length=4_000, description="The question.", examples=["Where does Ada live?"])
+    answer: Text | None = Field(None, max_length=4_000, description="Default: the model writes it.")
+    unit: Literal["sentence", "paragraph", "document"] | None = Field(
+        None, description="What a source is. Default: the sentences of one text, the documents of a list."
+    )
+    queries: int | None = Field(None, ge=2, description="Budget of queries. Default: eight per source, from 64 to 1000.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the queries and the fit.")
+
+
 class Explained(BaseModel):
     """An explanation: `content` as the page shows it, `explanation` as `Explanation.to_dict` gives it."""
 

@@ -15,6 +15,7 @@ from slalom.web.served import Served
 
 if TYPE_CHECKING:
     from slalom.web.corpus import ServedCorpus
+    from slalom.web.sources import ServedSources
 
 _PATIENCE = 2  # seconds that open connections have to end
 
@@ -30,11 +31,12 @@ class Server(uvicorn.Server):
         limits: Limits,
         listening: socket.socket,
         corpus: "ServedCorpus | None" = None,
+        sources: "ServedSources | None" = None,
     ) -> None:
-        self.models, self.access, self.socket, self.corpus = models, access, listening, corpus
+        self.models, self.access, self.socket, self.corpus, self.sources = models, access, listening, corpus, sources
         super().__init__(
             uvicorn.Config(
-                application(models, access, limits, corpus),
+                application(models, access, limits, corpus, sources),
                 server_header=False,
                 access_log=False,  # a log would hold tokens of addresses
                 log_level="critical",
@@ -80,6 +82,8 @@ class Server(uvicorn.Server):
     def _cancel(self) -> None:
         for served in self.models:
             served.queue.stop()
+        if self.sources is not None:
+            self.sources.queue.stop()
         if self.corpus is not None:
             self.corpus.stop()
 

@@ -31,6 +31,7 @@ from tests.factories import (
     with_se,
 )
 from tests.side_by_side import compared, record
+from tests.test_answers import explained as answer_explained
 from tests.web.opened import Opened
 
 ROWS = "[...document.querySelectorAll('#table tbody tr[data-i]')]"
@@ -151,9 +152,48 @@ def test_the_head_says_what_was_predicted(view):
     e = replace(fitted(), scale="log probability", unit="sentence", label=None, probabilities=None)
     e = replace(e, answer=Answer("Is <b>it</b> so?", "It is. It <i>was</i>.", 7, 21, True, 4))
     view.open([e])
-    assert view.texts("#question, #answer, #answer mark") == ["Is <b>it</b> so?", "It is. It <i>was</i>.", "It <i>was</i>."]
-    assert "written by the model" in view.one("#head").text
+    assert view.one("#answer-question").text == "Is <b>it</b> so?"
+    assert view.one("#answer-text").text.startswith("It is. It <i>was</i>.")
+    assert view.one(".sentence").text.startswith("It <i>was</i>.")
+    assert "written by the model" in view.one("#answer-card").text
     assert view.one("#text-title").text == "Sources"
+
+
+def test_a_sentence_of_an_answer_lights_its_sources_and_a_source_its_sentences(view):
+    _, e = answer_explained()
+    view.open([e])
+    lit = lambda selector: [int(k) for k in view.each(f"{selector}.on", "e.dataset.k")]  # noqa: E731
+    strength = "Number(getComputedStyle(e).getPropertyValue('--t'))"
+    for k, s in enumerate(e.sentences):
+        view.hover(view.one(f".sentence[data-k='{k}']"))
+        assert lit("#answer-sources button") == sorted(s.sources)
+        assert lit(".sentence") == [k]
+        shares = view.each("#answer-sources button", strength)
+        rest = [t for i, t in enumerate(shares) if i not in s.sources]
+        assert min([shares[i] for i in s.sources], default=1.0) > 0.8
+        assert max(rest) < 0.2
+    for i in range(len(e)):
+        view.hover(view.one(f"#answer-sources button[data-k='{i}']"))
+        assert lit(".sentence") == [k for k, s in enumerate(e.sentences) if i in s.sources]
+        assert view.one(f'.unit[data-i="{i}"]').get_attribute("class").split()[-1] == "on"
+    assert view.texts("#answer-said") == ["No sentence rests on [6]."]
+    view.hover(view.one("#text-title"))
+    assert not lit(".sentence")
+    view.unit(3).click()  # removed from all sentences
+    gone = [i != 3 for i in range(len(e))]
+    bob = e.sentences[1]
+    view.one(".sentence[data-k='1']").click()
+    assert number(view.one("#score").text) == pytest.approx(bob.score, abs=1e-3)
+    assert number(view.one("#now").text) == pytest.approx(float(bob.predict(gone)), abs=1e-3)
+    assert lit("#answer-sources button") == [3, 4]
+    full = bob.explanation.full_effect("shapley")
+    colours = np.clip(bob.explanation.scores("shapley") / full, -1, 1)
+    assert view.each("#text .unit", strength) == pytest.approx(np.abs(colours), abs=2e-3)
+    view.press(Keys.ESCAPE)
+    assert number(view.one("#score").text) == pytest.approx(e.score, abs=1e-3)
+    assert number(view.one("#now").text) == pytest.approx(float(e.predict(gone)), abs=1e-3)
+    view.press(Keys.ENTER)  # the sentence has the focus
+    assert view.one(".sentence[data-k='1']").get_attribute("aria-pressed") == "true"
 
 
 def test_a_click_removes_a_word_and_the_prediction_follows(view):

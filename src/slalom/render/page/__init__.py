@@ -16,7 +16,7 @@ from slalom.result import Explanation, Explanations
 from slalom.text import printable
 
 # In this order; the live page has all but the last.
-_NAMES = "surrogate format tip bars reading scatter table text strongest classes guess preview layout viewer theme"
+_NAMES = "surrogate format tip bars reading scatter table text strongest classes guess answer preview layout viewer theme"
 VIEWER = tuple(f"{name}.js" for name in _NAMES.split())
 _SCRIPTS = (*VIEWER, "page.js")
 
@@ -27,7 +27,7 @@ def page(explanations: Sequence[Explanation], title: str | None = None) -> str:
         raise InputError("a page needs at least one explanation; got none")
     failures = explanations.failures if isinstance(explanations, Explanations) else ()
     if title is None:
-        title = opening(explanations[0].text) if len(explanations) == 1 else f"Explanations of {len(explanations)} texts"
+        title = entry(explanations[0])["opening"] if len(explanations) == 1 else f"Explanations of {len(explanations)} texts"
     return rendered(
         "page.html",
         title,

@@ -13,13 +13,14 @@ from slalom.core.checks import Floats, plain
 from slalom.errors import count, plural
 from slalom.render.charts import View
 from slalom.render.page.parts import rounded
-from slalom.result import NORMAL_95, Explanation, Quality, Score, listed
+from slalom.result import NORMAL_95, AnswerSentence, Explanation, Quality, Score, listed
 from slalom.result.codec import FIELDS
 from slalom.result.scale import leading_score, opposite
 from slalom.result.wording import competition_text, fidelity_text, queries_text, score_name
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
+_SHARED = ("pieces", "units", "sizes", "unit", "answer", "sentences")  # what the sentences of an answer have in common
 
 
 def opening(text: str) -> str:
@@ -67,7 +68,7 @@ def content(e: Explanation) -> dict[str, Any]:
         **({"fields": rounded(fields)} if fields else {}),
         "headline": e.headline,
         "competition": competition_text(e),
-        "units": e.units,
+        "units": [f"[{i}] {name}" for i, name in enumerate(e.units, 1)] if e.answer else e.units,
         "sizes": e.sizes.tolist(),
         "unit": e.unit,
         "surrogate": e.surrogate.to_dict(),
@@ -88,6 +89,7 @@ def content(e: Explanation) -> dict[str, Any]:
         "labels": e.labels,
         "two_classes": opposite(e, e.labels[0]) is not None,
         "answer": _answer(e),
+        "sentences": [_sentence(sentence, e) for sentence in e.sentences],
         "warnings": e.remarks,
         "tested": e.fidelity.statement.replace("R2", "R²"),
         "queries": e.queries,
@@ -112,8 +114,25 @@ def _answer(e: Explanation) -> dict[str, Any] | None:
     a = e.answer
     if a is None:
         return None
-    parts = (a.text[: a.start], a.part, a.text[a.stop :])
-    return {"question": printable(a.question), "parts": [printable(part) for part in parts], "generated": a.generated}
+    return {"question": printable(a.question), "pieces": cut_answer(e), "generated": a.generated}
+
+
+def cut_answer(e: Explanation) -> list[tuple[str, int | None]]:
+    """Return the pieces of the answer, each with the number of its sentence; None for what is not explained."""
+    spans = np.array([(s.start, s.stop) for s in e.sentences], dtype=np.int64)
+    return [(printable(text), k) for text, k in pieces(e.answer.text if e.answer else "", spans)]
+
+
+def _sentence(s: AnswerSentence, whole: Explanation) -> dict[str, Any]:
+    """Return a sentence of an answer: what it rests on, with the joint effect of each group, and its own explanation."""
+    own = s.explanation
+    return {
+        "groups": [(sorted(group), _digits(s.effect(group))) for group in s.groups],
+        "memory": s.from_memory,
+        "score": _digits(s.score),
+        "without": _digits(s.without),
+        "content": None if own is whole else {name: part for name, part in content(own).items() if name not in _SHARED},
+    }
 
 
 def _score(views: list[View], score: Score, numbers: Floats | None, errors: Floats | None) -> dict[str, Any]:

@@ -28,7 +28,9 @@ def style(follow_system: bool = False) -> str:
     """Return the style of all pages."""
     light, dark = f":root{{{LIGHT.css()}}}", DARK.css()
     turned = f"@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}"
-    return "\n".join((light, turned if follow_system else f':root[data-theme="dark"]{{{dark}}}', asset("page.css")))
+    return "\n".join(
+        (light, turned if follow_system else f':root[data-theme="dark"]{{{dark}}}', asset("page.css"), asset("answer.css"))
+    )
 
 
 @cache

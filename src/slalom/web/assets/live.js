@@ -28,7 +28,7 @@ function changed() {
 }
 changed.now = () => {
   window.clearTimeout(writing);
-  if (corpusView.on) return; // it has an address of its own
+  if (corpusView.on || sourcesView.on) return; // they have addresses of their own
   const shown = panes.some((pane) => pane.ui.text.value.trim());
   const hash = shown ? toAddress(panes.map((pane) => pane.place)) : "";
   document.body.classList.toggle("first", !shown && panes.length === 1);
@@ -100,6 +100,7 @@ function lost(again) {
 // Show what the address holds. What was to be written into it belonged to the place that the reader left.
 function load() {
   window.clearTimeout(writing);
+  if (info.sources && sourcesView.load(window.location.hash)) return;
   if (info.corpus && corpusView.load(window.location.hash)) return;
   const places = fromAddress(window.location.hash);
   if (panes.length > 1 && places.length < 2) closeSecond();
@@ -117,10 +118,10 @@ async function start() {
     }
     return;
   }
-  const [{ name }] = info.models;
-  const kept = info.models.some(({ remote }) => remote) ? "this server sends your texts to the API of the model" : "your texts stay on this server";
+  const name = info.models[0]?.name ?? info.sources.model;
+  const kept = [...info.models, info.sources ?? {}].some(({ remote }) => remote) ? "this server sends your texts to the API of the model" : "your texts stay on this server";
   byId("about").textContent = `slalom ${info.version}, ${info.models.length > 1 ? plural(info.models.length, "model") : name}; ${kept}.`;
-  addPane();
+  if (info.models.length) addPane();
   visits.start((subject) => panes[0].go({ subject }));
   byId("compare").addEventListener("click", sideBySide);
   byId("code-close").addEventListener("click", () => byId("code").close());
@@ -136,9 +137,10 @@ async function start() {
     menu.querySelector("summary").focus();
   });
   if (info.corpus) corpusView.start(info, { explain: (subject) => panes[0].go({ subject }), texts: changed.now, lost });
+  if (info.sources) sourcesView.start(info, { shown: () => info.corpus && corpusView.hide(), hidden: changed.now, lost });
   load();
   changed.now();
-  if (!window.location.hash && !corpusView.on) panes[0].ui.text.focus();
+  if (!window.location.hash && !corpusView.on && !sourcesView.on) panes[0].ui.text.focus();
   // For tests.
   window.slalom = Object.freeze({ panes, tally, predict: (counts) => predict(panes[0].viewer.state.text.surrogate, counts) });
 }

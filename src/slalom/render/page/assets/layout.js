@@ -17,6 +17,13 @@ function viewerLayout(root, prefix) {
 
   root.classList.add("viewer");
   root.replaceChildren(
+    section("answer-card", { class: "card answer-part", "aria-labelledby": id("answer-title"), hidden: "" },
+      make("div", { class: "bar" }, title("answer", "Answer and sources"), part("span", "answer-by", { class: "soft" })),
+      part("p", "answer-question", { class: "answer-question", dir: "auto" }),
+      make("div", { class: "map" },
+        make("div", {}, part("div", "answer-text", { class: "answer", dir: "auto", role: "group", "aria-labelledby": id("answer-title") }),
+          part("p", "answer-said", { class: "help", role: "status" })),
+        part("ol", "answer-sources", { "aria-label": "Sources" }))),
     part("p", "headline", { class: "headline", dir: "auto" }),
     section("head", { class: "facts", "aria-label": "Prediction" }),
     part("div", "warnings", {}),

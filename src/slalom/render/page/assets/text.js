@@ -118,6 +118,11 @@ class UnitText {
     if (text === null) delete span.dataset.was;
   }
 
+  focus(unit) {
+    this.spans[unit].scrollIntoView({ block: "center" });
+    this.spans[unit].focus({ preventScroll: true });
+  }
+
   light(unit, lit) { this.spans[unit]?.classList.toggle("on", lit); }
 
   focused(span) {

@@ -18,6 +18,7 @@ function createViewer(root, options = {}) {
   const table = new Table(ui.table, hooks, `${prefix}table-title`);
   const classes = new Classes(ui.classes, { ...hooks, choose: (column) => choose(column) });
   const guess = new Guess(ui, prefix);
+  const map = new AnswerMap(ui, { ...hooks, choose: () => about(map.content), find: (unit) => text.focus(unit) });
   let reading = null;
   let picked = null; // the score that the reader chose
   let same = false; // whether the text is the one that was shown before
@@ -29,10 +30,20 @@ function createViewer(root, options = {}) {
   // rough: more rounds follow, so that warnings wait for the last.
   function show(content, { keep = new Array(content.units.length).fill(1), column = content.leading, rough = false } = {}) {
     same = state.text !== null && state.text.units.length === content.units.length && state.text.units.every((name, i) => name === content.units[i]);
-    state.text = content;
     state.keep = keep;
-    state.class = column;
     state.answer = asks ? null : undefined;
+    const shown = map.show(content) ?? content;
+    text.show(content.pieces, content.units, content.fields);
+    if (content.sentences.length) text.spans.forEach((span, i) => { span.dataset.number = i + 1; });
+    state.spans = text.spans;
+    about(shown, column, rough);
+  }
+
+  // Draw what depends on the explanation, of a whole answer or of one of its sentences.
+  function about(content, column = content.leading, rough = false) {
+    same ||= content.units === state.text?.units;
+    state.text = content;
+    state.class = column;
     reading = new Reading(content, state.class);
     state.score = picked ?? content.initial_score;
     if (reading.numbers(state.score) === null) state.score = reading.kinds[0].name;
@@ -43,8 +54,6 @@ function createViewer(root, options = {}) {
     ui["phrase-help"].hidden = ui["phrase-keys"].hidden = !phrases;
     tip.hide();
     drawChoices();
-    text.show(content.pieces, content.units, content.fields);
-    state.spans = text.spans;
     drawFacts(rough ? [] : content.warnings);
     rescore();
   }
@@ -69,16 +78,6 @@ function createViewer(root, options = {}) {
     painted();
   }
 
-  // The question and the answer of a language model; the part that is explained is marked.
-  function answerTiles({ question, parts: [before, part, after], generated }, tile) {
-    const said = make("span", { class: "answer", id: `${prefix}answer`, dir: "auto" }, before, make("mark", {}, part), after);
-    const means = before || after ? ", the marked part is explained" : "";
-    return [
-      ...(question ? [tile("Question", make("span", { class: "answer", id: `${prefix}question`, dir: "auto" }, question))] : []),
-      tile(`Answer (${generated ? "written by the model" : "given"})${means}`, said),
-    ];
-  }
-
   function drawHead() {
     const { prediction, answer, score_name: scale } = state.text;
     const tile = (name, ...said) => make("div", {}, make("span", { class: "term" }, name), make("span", { class: "said" }, ...said));
@@ -86,14 +85,13 @@ function createViewer(root, options = {}) {
     ui.headline.textContent = state.text.headline;
     ui.headline.hidden = !state.text.headline;
     ui.competition.textContent = state.text.competition && ` ${state.text.competition[0].toUpperCase()}${state.text.competition.slice(1)}.`;
-    ui.head.classList.toggle("answered", answer !== null);
-    ui.head.replaceChildren(...(answer ? answerTiles(answer, tile) : reading.number ? [] : [
+    ui.head.replaceChildren(...(answer || reading.number ? [] : [
       prediction
         ? tile("The model predicts", make("b", { dir: "auto" }, prediction[0]), make("span", { class: "soft" }, prediction[1] === null ? "" : percent(prediction[1])))
         : tile("The model predicts", make("span", { class: "soft" }, "not known")),
       tile("Explained class", make("b", { dir: "auto" }, reading.target)),
     ]),
-      tile(reading.number && !answer ? `The model's number (${reading.target})` : `Score (${scale})`, make("b", { id: `${prefix}score`, class: `number ${answer ? "" : reading.score < 0 ? "minus" : "plus"}` }, signed(reading.score, 3))),
+      tile(reading.number && !answer ? `The model's number (${reading.target})` : `Score${answer ? ` of ${map.chosen === null ? "the answer" : reading.target}` : ""} (${scale})`, make("b", { id: `${prefix}score`, class: `number ${answer ? "" : reading.score < 0 ? "minus" : "plus"}` }, signed(reading.score, 3))),
     );
     for (const spot of root.querySelectorAll(".noun")) spot.textContent = reading.noun;
     for (const spot of root.querySelectorAll(".target")) spot.textContent = reading.target;
@@ -247,6 +245,7 @@ function createViewer(root, options = {}) {
   // Look at one unit, in the text, the scatter and the table at once; null looks away.
   function look(unit, element) {
     if (state.on !== null) text.light(state.on, false);
+    map.look(unit);
     state.on = unit;
     state.beside = element;
     if (marks()) scatter.highlight(unit);
