@@ -1,16 +1,29 @@
 """Which source does each sentence of an answer rest on: methods on answers whose every subset of sources is known.
 
-python benchmarks/answers.py make --lm FOLDER    # contexts of 8 sentences, and answers of several that the model writes
-python benchmarks/answers.py ask --lm FOLDER     # asks it about all 256 subsets; continues where it stopped
-python benchmarks/answers.py score               # methods against these answers; prints tables, and writes JSON
+    python benchmarks/answers.py ask --lm FOLDER     # asks a language model about all subsets; continues where it stopped
+    python benchmarks/answers.py score               # methods against these answers: tables, and JSON; continues too
+    python benchmarks/answers.py tokens --lm FOLDER  # the share of tokens that go through the network, with its tokenizer
+
+`ask` makes contexts of 8 sentences about people with ordinary names, questions about two or three facts, and an answer with a
+sentence for each: how it begins is given ("Tom lives in"), the language model goes on. Answers are kept of which at least two
+sentences state a fact of the context or of the world, one of them of the kind that the context is made for: a fact stated
+once, stated twice, in contradicting sentences, in two that are both needed ("The wife of Tom is Ann."), or in none. Where the
+model gets it wrong four times (two hops: once), the right answer is given.
+
+`score` explains every answer with every method, budget and seed. Tested are subsets that neither `joint` nor `context-cite` has
+asked with this budget and seed: far is 1 - R2, near the mean squared error of the change from the whole context without 1 to
+3 sources, LDS the rank correlation with the model. "top k" is the true fall of the log probability of a sentence without the k
+sources that a method finds strongest; "best" is the largest there is. Answers are the unit of sampling: means over sentences
+and seeds, 95% intervals and Wilcoxon tests of pairs over answers.
 """
 
 import argparse
+import gzip
 import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -170,7 +183,7 @@ def drawn(kind: str, rng: np.random.Generator) -> tuple[list[str], list[_Fact], 
     if kind == "memory":
         question, begins, right = WORLD[int(rng.integers(len(WORLD)))]
         special = [[_Fact("memory", (right,), [], question, begins)]]
-    asked = [special[0][0], plain[0][0], (special + plain)[1][0]][: 2 + int(rng.random() < _THREE)]
+    asked = [special[0][0], plain[0][0], [*special[1:], *plain[1:]][0][0]][: 2 + int(rng.random() < _THREE)]
     asked = [asked[i] for i in rng.permutation(len(asked))]
     return [told[i] for i in rng.permutation(N)], asked, [fact for facts in special + plain for fact in facts]
 
@@ -234,7 +247,10 @@ def ask(options: argparse.Namespace) -> None:
 
 def read_rows(path: Path) -> list[dict]:
     """Return recorded answers."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    if not path.exists():
+        return []
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
 
 
 class _Asked:
@@ -404,8 +420,11 @@ def covered(row: dict, seed: int) -> list[float]:
 
 def score(options: argparse.Namespace) -> None:
     """Score all methods, and print tables."""
-    rows, results = read_rows(options.answers), []
-    for number, row in enumerate(rows, 1):
+    rows = read_rows(options.answers)
+    results = json.loads(options.out.read_text()) if options.out.exists() else []
+    if [result["case"] for result in results] != [row["case"] for row in rows[: len(results)]]:
+        raise SystemExit(f"{options.out} has figures of other answers; name another file")
+    for number, row in enumerate(rows[len(results) :], len(results) + 1):
         found = {str(budget): [measured(row, budget, seed) for seed in SEEDS] for budget in BUDGETS}
         few = [share for seed in SEEDS for share in covered(row, seed)]
         about = {name: row[name] for name in ("case", "kinds", "rests", "given")}
@@ -416,43 +435,33 @@ def score(options: argparse.Namespace) -> None:
 
 
 _FIGURES = {"known": "known source first", "top 1": "top 1", "top 3": "top 3", "lds": "LDS", "far": "far", "near": "near"}
+_SHARES = ("listed are known", "known are listed", "one group", "Shapley covered")
 
 
 def report(results: list[dict]) -> None:
     """Print means and 95% intervals over answers, and p values of Wilcoxon's test of pairs against ours."""
-    sentences_ = [kind for result in results for kind in result["kinds"]]
-    print(f"{len(results)} answers, {sum(result['given'] for result in results)} given; {len(sentences_)} sentences:")
-    print({str(kind): sentences_.count(kind) for kind in dict.fromkeys(sentences_)})
+    kinds = [kind for result in results for kind in result["kinds"]]
+    counts = {str(kind): kinds.count(kind) for kind in (*KINDS, None)}
+    print(f"{len(results)} answers, {sum(result['given'] for result in results)} given; sentences: {counts}")
+    methods = [name for name in results[0]["figures"][str(BUDGETS[0])][0][0] if name != "sentence"]
     print(f"\n| queries | method | {' | '.join(_FIGURES.values())} |\n|---|---|{'---|' * len(_FIGURES)}")
+    for budget, method in product(map(str, BUDGETS), methods):
+        cells = []
+        for name in _FIGURES:
+            ours, theirs = (_means(results, budget, m, name) for m in ("slalom", method))
+            differ = len(theirs) and (ours != theirs).any()
+            cells.append(_interval(theirs) + (f" ({stats.wilcoxon(ours, theirs).pvalue:.1g})" if differ else ""))
+        print(f"| {budget} | {method} | {' | '.join(cells)} |")
+    print(f"\nKnown source first, top 3\n\n| queries | method | {' | '.join(KINDS)} |\n|---|---|{'---|' * len(KINDS)}")
+    for budget, method in product(map(str, BUDGETS), methods):
+        cells = [", ".join(_of_kind(results, budget, method, name, kind) for name in ("known", "top 3")) for kind in KINDS]
+        print(f"| {budget} | {method} | {' | '.join(cells)} |")
+    print(f"\n| queries | {' | '.join(_SHARES)} | from memory: {' | '.join(map(str, (*KINDS, None)))} | rules |")
     for budget in map(str, BUDGETS):
-        for method in results[0]["figures"][budget][0][0]:
-            if method == "sentence":
-                continue
-            cells = []
-            for name in _FIGURES:
-                ours, theirs = (_means(results, budget, m, name) for m in ("slalom", method))
-                if not len(theirs):
-                    cells.append("")
-                    continue
-                p = "" if method == "slalom" or not (ours - theirs).any() else f" ({stats.wilcoxon(ours, theirs).pvalue:.1g})"
-                cells.append(f"{_interval(theirs)}{p}")
-            print(f"| {budget} | {method} | {' | '.join(cells)} |")
-    print(f"\n| queries | method | {' | '.join(KINDS[:4])} |\n|---|---|---|---|---|---|")
-    for budget in map(str, BUDGETS):
-        for method in results[0]["figures"][budget][0][0]:
-            cells = [
-                f"{_of_kind(results, budget, method, 'known', kind)} {_of_kind(results, budget, method, 'top 3', kind)}"
-                for kind in KINDS[:4]
-            ]
-            print(f"| {budget} | {method} | {' | '.join(cells)} |")
-    for budget in map(str, BUDGETS):
-        shares = {
-            name: _interval(_means(results, budget, "sentence", name))
-            for name in ("Shapley covered", "listed are known", "known are listed", "one group")
-        }
-        by_kind = {kind: _of_kind(results, budget, "sentence", "from memory", kind) for kind in (*KINDS, None)}
-        print(f"{budget}: {shares}; from memory {by_kind}; rules {_rules(results, budget)}")
-    print("few covered", _interval(np.array([np.mean(r["few covered"]) for r in results if r["few covered"]])))
+        shares = [_interval(_means(results, budget, "sentence", name)) for name in _SHARES]
+        called = [_of_kind(results, budget, "sentence", "from memory", kind) for kind in (*KINDS, None)]
+        print(f"| {' | '.join([budget, *shares, *called, *_rules(results, budget)])} |")
+    print(f"\nremovals not asked with {_FEW} queries:", _interval(np.array([np.mean(r["few covered"]) for r in results])))
 
 
 def _sentences(results: list[dict], budget: str) -> Iterator[tuple[int, str | None, list[dict]]]:
@@ -471,39 +480,37 @@ def _means(results: list[dict], budget: str, method: str, name: str) -> np.ndarr
 
 
 def _of_kind(results: list[dict], budget: str, method: str, name: str, kind: str | None) -> str:
+    """Return the mean of a figure over the sentences of a kind."""
     found = [
-        [seed[method][name] for seed in seeds if name in seed[method]]
+        seed[method][name]
         for _, k, seeds in _sentences(results, budget)
-        if k == kind
+        for seed in seeds
+        if k == kind and name in seed[method]
     ]
-    found = [numbers for numbers in found if numbers]
-    return f"{np.mean(found):.2f} ({len(found)})" if found else ""
+    return f"{np.mean(found):.2f}" if found else "-"
 
 
 def _interval(numbers: np.ndarray) -> str:
     if len(numbers) < 2:
-        return ""
+        return "-"
     half = stats.t.ppf(0.975, len(numbers) - 1) * numbers.std(ddof=1) / len(numbers) ** 0.5
     return f"{numbers.mean():.3f} ± {half:.3f}"
 
 
-def _rules(results: list[dict], budget: str) -> dict[str, str]:
-    """Return the shares of sentences from memory and of others that rules call so: thresholds of every other answer."""
-    rules = {}
+def _rules(results: list[dict], budget: str) -> list[str]:
+    """Return what thresholds, chosen on every other answer, call from memory in the rest: of such sentences, and of others."""
+    rules = []
     for name in ("total", "strongest"):
-        rows = [
-            (number % 2, kind == "memory", seeds[0]["sentence"][name])
-            for number, kind, seeds in _sentences(results, budget)
-            if kind
-        ]
-        chosen, rest = ([row[1:] for row in rows if row[0] == half] for half in (0, 1))
+        rows = [(n % 2, kind == "memory", seeds[0]["sentence"][name]) for n, kind, seeds in _sentences(results, budget) if kind]
+        half, memory, values = (np.array(column) for column in zip(*rows, strict=True))
 
-        def shares(rows: list[tuple[bool, float]], threshold: float) -> tuple[float, float]:
-            called = [(memory, value < threshold) for memory, value in rows]
-            return tuple(float(np.mean([c for memory, c in called if memory == which])) for which in (True, False))
+        def called(
+            threshold: float, which: int, values: np.ndarray = values, half: np.ndarray = half, memory: np.ndarray = memory
+        ) -> Any:
+            return [(values < threshold)[(half == which) & (memory == m)].mean() for m in (True, False)]
 
-        best = max((value for _, value in chosen), key=lambda t: np.subtract(*shares(chosen, t)))
-        rules[name] = "below {:.2f}: {:.2f} of memory, {:.2f} of others".format(best, *shares(rest, best))
+        best = max(values[half == 0], key=lambda threshold: float(np.subtract(*called(threshold, 0))))
+        rules.append(f"{name} below {best:.2f}: {called(best, 1)[0]:.2f} and {called(best, 1)[1]:.2f}")
     return rules
 
 
