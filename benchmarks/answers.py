@@ -41,6 +41,7 @@ from slalom.text import sentences
 
 KINDS = ("one source", "stated twice", "contradicting", "two hops", "memory")
 N = 8  # sentences of a context
+RECORDED = "results/answers.jsonl.gz"
 BUDGETS = (32, 64, 128)
 SEEDS = range(3)
 _FEW = 20  # queries with which not all removals are asked
@@ -558,10 +559,11 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, default=12, help="of each kind")
     parser.add_argument("--seed", type=int, default=0, help="of the first contexts")
     parser.add_argument("--share", default="0/1", help="which of several processes this one is, for ask")
-    parser.add_argument("--answers", type=Path, default=Path("results/parts/answers.jsonl"))
+    parser.add_argument("--answers", type=Path, help="default: those of the repository; for ask a new file")
     parser.add_argument("--out", type=Path, default=Path("results/parts/answers.json"))
     options = parser.parse_args()
-    options.answers.parent.mkdir(parents=True, exist_ok=True)
+    Path("results/parts").mkdir(parents=True, exist_ok=True)
+    options.answers = options.answers or Path("results/parts/answers.jsonl" if options.stage == "ask" else RECORDED)
     if options.stage == "ask":
         ask(options)
     elif options.stage == "score":
