@@ -3,6 +3,8 @@
 import copy
 import io
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -425,3 +427,25 @@ def test_batches_are_halved_where_memory_runs_out(explained):
         slalom.context(model, words, TEXT, QUESTION, ANSWER, check=0)
     with pytest.raises(ModelError, match=r"a prompt of \d+ tokens and its answer do not fit into the memory"):
         slalom.context(model, words, TEXT, QUESTION, check=0)
+
+
+def test_threads_that_share_a_network_get_their_own_answers():
+    """Passes of equal shape are slow enough to overlap; the places of an answer differ between them."""
+    network, words = tiny()
+    model = LocalLanguageModel(network, words)
+    prompts = [("A good film.", ANSWER), ("A good film. The plot was", "the plot was thin. so")]
+    longest = max(len(words(" ".join(pair))["input_ids"]) for pair in prompts)
+    pairs = [
+        (prompt + " was" * (longest - len(words(f"{prompt} {answer}")["input_ids"])), answer) for prompt, answer in prompts
+    ]
+
+    def asked(pair):
+        return [model.log_probs([pair[0]], pair[1], " ")[0] for _ in range(6)]
+
+    alone = [asked(pair) for pair in pairs]
+    slow = network.get_output_embeddings().register_forward_pre_hook(lambda *_: time.sleep(0.02))
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(asked, pairs))
+    slow.remove()
+    for one, other in zip(alone, together, strict=True):
+        assert np.allclose(one, other, atol=1e-5)

@@ -7,6 +7,7 @@ its own, padded on the right: attention looks back only, so padding changes noth
 
 import copy
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -21,6 +22,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, one_line
+from slalom.forks import renew_after_fork
 from slalom.models.continuation import LanguageModel
 from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.module import evaluating, memory_errors, to_device, tokens_that_fit
@@ -72,6 +74,8 @@ class LocalLanguageModel(LanguageModel):
         self.chats = bool(getattr(tokenizer, "chat_template", None))
         self.name = Path(str(getattr(self._config, "_name_or_path", "") or type(model).__name__)).name
         self.packs: bool | None = None
+        self._lock = threading.RLock()  # a pass hooks the head of the network, which a classifier of the same model may share
+        renew_after_fork(self)
 
     @property
     def _config(self) -> Any:
@@ -165,7 +169,7 @@ class LocalLanguageModel(LanguageModel):
         row = self._prompt(prompt, most)
         ids = torch.tensor([row], device=self.device)
         try:
-            with quietly(), evaluating(self.model, self.device), memory_errors():
+            with self._lock, quietly(), evaluating(self.model, self.device), memory_errors():
                 output = self.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=most, **options)
         except MemoryError as error:
             raise ModelError(
@@ -201,12 +205,13 @@ class LocalLanguageModel(LanguageModel):
         """
         pairs = [(list(p), list(c)) for p, c in zip(prompts, continuations, strict=True)]
         longest = max((len(p) + len(c) for p, c in pairs), default=0)
-        if self.packs is None and longest > 1:
-            self.packs = self._packs_agree(max(pairs, key=lambda pair: len(pair[0])))
-        if not self.packs or (self._window is not None and longest > self._window):
-            return self._logs(pairs, batch_tokens, 0)
-        pack_tokens = min(_PACK, batch_tokens)  # padding costs, and a CPU gains nothing from several packs in a pass
-        return self._logs(pairs, batch_tokens if self.device.type == "cuda" else pack_tokens, pack_tokens)
+        with self._lock:
+            if self.packs is None and longest > 1:
+                self.packs = self._packs_agree(max(pairs, key=lambda pair: len(pair[0])))
+            if not self.packs or (self._window is not None and longest > self._window):
+                return self._logs(pairs, batch_tokens, 0)
+            pack_tokens = min(_PACK, batch_tokens)  # padding costs, and a CPU gains nothing from several packs in a pass
+            return self._logs(pairs, batch_tokens if self.device.type == "cuda" else pack_tokens, pack_tokens)
 
     @property
     def _window(self) -> int | None:
