@@ -100,7 +100,7 @@ class AnswerMap {
     if (joint.size) this.bring(this.rows.get(Math.min(...joint.keys())));
     const on = groups.map(([group]) => cited(group)).join(" and ");
     const why = on ? `rests on ${on}` : memory ? "rests on nothing in the sources: it comes from the model's own memory" : "rests on no single source";
-    this.say(`Sentence ${k + 1} ${why}. Its ${this.whole.score_name} is ${plain(score, 2)} with all sources and ${plain(without, 2)} without any. Beside a source: by how much it falls without it${groups.some(([group]) => group.length > 1) ? "; together: without all that can replace each other" : ""}.`);
+    this.say(`Sentence ${k + 1} ${why}. Its ${this.whole.score_name}: ${plain(score, 2)} with all sources, ${plain(without, 2)} without any. Beside a source: by how much it falls without it${groups.some(([group]) => group.length > 1) ? "; together: without all that can replace each other" : ""}.`);
   }
 
   // Light a source and the sentences that it matters to; null: those that belong to the chosen sentence.
