@@ -27,6 +27,7 @@ from slalom.models.sampled import SIMILARITY, SampledAnswer, Sampling
 from slalom.models.sources import CHAT, PLAIN, Prompt, SourceReading, SourceTemplate
 from slalom.pipeline import Step
 from slalom.result import Answer, Explanation, Flip
+from slalom.result.wording import source_numbers
 from slalom.text import UnitFunction, sentences
 
 _LEAST_QUERIES = 64
@@ -151,8 +152,15 @@ class ContextExplainer:
         seconds: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Iterator[Step]:
-        """Explain an answer in rounds, the first of few queries and the last as a call does; see `Explainer.steps`."""
+        """Explain an answer in rounds, the first of few queries and the last as a call does; see `Explainer.steps`.
+
+        Many sources, which are explained from coarse to fine, have one round.
+        """
         explainer, options, finished = self._prepared(question, answer, None, None, options)
+        if zooms(len(self.sources.spans), find_method(options.get("method", self._options["method"]))):
+            e = finished(explainer(self.sources.text, **options))
+            yield Step(1, e.queries, e.queries, True, e, final=True)
+            return
         for step in explainer.steps(self.sources.text, first=first, seconds=seconds, **options):
             yield step if step.explanation is None else step._replace(explanation=finished(step.explanation))
 
@@ -326,13 +334,12 @@ def _replaceable(e: Explanation) -> list[str]:
     if not e.signed:
         return []
     least = max(_SAME_SHARE * abs(float(e.score) - float(np.asarray(e.base))), _SAME_NATS if e.scale != SIMILARITY else 0.1)
-    said, last = [], e.sizes.cumsum()  # the number of the last source of each unit
+    said, numbers = [], source_numbers(e)
     for (i, j), effect, _ in e.interactions(_SAME_MOST):
         if float(np.max(effect)) <= -least:
             one, other = (float(e.removal[k]) for k in (i, j))
-            first, second = (str(last[k]) if e.sizes[k] == 1 else f"{last[k] - e.sizes[k] + 1} to {last[k]}" for k in (i, j))
             said.append(
-                f"The {e.unit}s {first} and {second} can replace each other: without both the {e.scale} falls by"
+                f"The {e.unit}s {numbers[i]} and {numbers[j]} can replace each other: without both the {e.scale} falls by"
                 f" {one + other - float(np.max(effect)):.2f}, without one of them by {one:.2f} or {other:.2f} (predicted)."
             )
     return said
