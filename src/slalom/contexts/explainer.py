@@ -23,15 +23,13 @@ from slalom.models import Estimate, Prices
 from slalom.models.continuation import ANSWER, SENTENCE, AnswerModel, Continuation, prompt_tokens
 from slalom.models.costs import Spending, about_tokens
 from slalom.models.judges import Score
-from slalom.models.sampled import SIMILARITY, SampledAnswer, Sampling
+from slalom.models.sampled import SampledAnswer, Sampling
 from slalom.models.sources import CHAT, PLAIN, Prompt, SourceReading, SourceTemplate
 from slalom.pipeline import Step
 from slalom.result import Answer, Explanation, Flip
-from slalom.result.wording import source_numbers
 from slalom.text import UnitFunction, sentences
 
 _LEAST_QUERIES = 64
-_SAME_SHARE, _SAME_NATS, _SAME_MOST = 0.2, 0.5, 3  # interactions that are worth a sentence: of the whole effect, nats, pairs
 
 
 @final
@@ -154,7 +152,7 @@ class ContextExplainer:
     ) -> Iterator[Step]:
         """Explain an answer in rounds, the first of few queries and the last as a call does; see `Explainer.steps`.
 
-        Many sources, which are explained from coarse to fine, have one round.
+        Many sources are explained from coarse to fine, in one step.
         """
         explainer, options, finished = self._prepared(question, answer, None, None, options)
         if zooms(len(self.sources.spans), find_method(options.get("method", self._options["method"]))):
@@ -190,7 +188,7 @@ class ContextExplainer:
                 details=tuple(map(about, e.details)),
             )
 
-        return explainer, options, lambda e: replace(about(e), notes=(*e.notes, *_replaceable(e)))
+        return explainer, options, about
 
     def estimate(self, question: str = "", answer: str | None = None, **options: Unpack[CallOptions]) -> Estimate:
         """Return what a call will ask and cost; the model is asked nothing.
@@ -327,22 +325,6 @@ def context(
         ('Ada lives in Graz.', [0])
     """
     return ContextExplainer(model, tokenizer, context, **options)(question, answer, part=part, span=span)
-
-
-def _replaceable(e: Explanation) -> list[str]:
-    """Return a sentence for each of the strongest pairs of sources that replace each other, as far as the surrogate tells."""
-    if not e.signed:
-        return []
-    least = max(_SAME_SHARE * abs(float(e.score) - float(np.asarray(e.base))), _SAME_NATS if e.scale != SIMILARITY else 0.1)
-    said, numbers = [], source_numbers(e)
-    for (i, j), effect, _ in e.interactions(_SAME_MOST):
-        if float(np.max(effect)) <= -least:
-            one, other = (float(e.removal[k]) for k in (i, j))
-            said.append(
-                f"The {e.unit}s {numbers[i]} and {numbers[j]} can replace each other: without both the {e.scale} falls by"
-                f" {one + other - float(np.max(effect)):.2f}, without one of them by {one:.2f} or {other:.2f} (predicted)."
-            )
-    return said
 
 
 def _selected(model: AnswerModel, part: int | str | None, span: tuple[int, int] | None) -> str:
