@@ -1,6 +1,7 @@
 """Long contexts, from coarse to fine: language models whose answers to every subset of many sources are known by a rule."""
 
 import io
+import re
 from functools import cache
 
 import numpy as np
@@ -12,6 +13,7 @@ from slalom.contexts import sources_of
 from slalom.contexts.zoom import _parts
 from slalom.errors import InputError
 from slalom.models.continuation import LanguageModel
+from slalom.render.page.content import content
 from slalom.render.terminal import show
 from tests.cases import cases
 
@@ -213,3 +215,25 @@ def test_too_small_a_limit_is_an_error_before_any_query():
     with pytest.raises(InputError, match="this context needs 281 queries"):
         explainer_of(model, max_queries=200)("Which?", ONE)
     assert not model.prompts
+
+
+def test_steps_of_a_long_context_end_as_a_call_does():
+    _, _, e = explained("either")
+    (step,) = explainer_of(Rule("either")).steps("Which?", ONE)
+    assert step.final
+    assert step.explanation.to_dict() | {"seconds": 0} == e.to_dict() | {"seconds": 0}
+
+
+def test_sources_keep_their_numbers():
+    _, _, e = explained("either")
+    screen = Console(file=io.StringIO(), width=200)
+    show(e, screen, 5)
+    text = screen.file.getvalue()
+    assert re.search(r"rests on: \[38\] or \[113\] \d", text)
+    assert "[38] s37\n" in text
+    assert re.search(r"^\[documents \d+ to \d+\]$", text, re.MULTILINE)
+    shown = content(e)
+    assert [f"[{number}]" in name for number, name, n in zip(shown["numbers"], shown["units"], e.sizes, strict=True)] == [
+        n == 1 for n in e.sizes.tolist()
+    ]
+    assert [shown["numbers"][i] for i in shown["sentences"][0]["groups"][0][0]] == ["38", "113"]

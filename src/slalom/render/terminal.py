@@ -25,6 +25,8 @@ from slalom.result.wording import (
     queries_text,
     rests_on,
     score_of,
+    source_names,
+    source_numbers,
 )
 from slalom.text import printable
 
@@ -120,9 +122,12 @@ def _answer(e: Explanation) -> list[Text]:
 
 
 def _numbered(e: Explanation, text: Text) -> Text:
-    """Return the text of sources with their numbers."""
-    before, *parts = text.divide(e.spans[:, 0].tolist())
-    return Text.assemble(before, *(piece for i, part in enumerate(parts, 1) for piece in ((f"[{i}] ", "dim"), part)))
+    """Return the text of sources with their numbers, which the names of runs have."""
+    before, *parts = text.divide([start for start, _ in folded(e)[1]])
+    numbers = [f"[{number}] " if n == 1 else "" for number, n in zip(source_numbers(e), e.sizes.tolist(), strict=True)]
+    return Text.assemble(
+        before, *(piece for number, part in zip(numbers, parts, strict=True) for piece in ((number, "dim"), part))
+    )
 
 
 def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
@@ -168,8 +173,8 @@ def _table(e: Explanation, top: int, width: int) -> _Listed:
     by = leading_score(e)
     chosen = np.argsort(-np.abs(e.scores(by)), kind="stable")[:top]
     unit = "token" if e.unit == "type" else e.unit
-    number = "[{}] " if e.answer else ""
-    names = [number.format(i + 1) + short(e.units[i], max(width // 3, 12)) + occurrence(e.units, i) for i in chosen]
+    known = source_names(e) if e.answer else e.units
+    names = [short(known[i], max(width // 3, 12)) + occurrence(e.units, i) for i in chosen]
 
     def columns(intervals: bool) -> list[tuple[str, list[Text]]]:
         cells = [(_title(e), _effects(e, "removal", chosen, intervals))]
