@@ -523,7 +523,10 @@ def tokens(options: argparse.Namespace) -> None:
     from slalom.models.huggingface.causal import LocalLanguageModel  # noqa: PLC0415
 
     torch.manual_seed(0)
-    tokenizer, shape = AutoTokenizer.from_pretrained(options.lm), {"hidden_size": 8, "intermediate_size": 8}
+    tokenizer, shape = (
+        AutoTokenizer.from_pretrained(options.lm, trust_remote_code=False),
+        {"hidden_size": 8, "intermediate_size": 8},
+    )
     tiny = LlamaConfig(
         vocab_size=len(tokenizer), num_hidden_layers=1, num_attention_heads=1, max_position_embeddings=4096, **shape
     )

@@ -12,7 +12,7 @@ from tests.commands import invoke
 SUBCOMMANDS = [f"corpus {name}" for name in ("run", "status", "retry-failed", "summary", "compare", "sql")]
 SUBCOMMANDS += [f"lexicon {name}" for name in ("build", "show", "compare")]
 DIFFERENT = (  # options whose meaning or default depends on the command; their help says so
-    "--api --column --corpus --csv --file --gold --max-queries --limit --min-texts --model --out --prior --queries"
+    "--api --column --corpus --csv --file --gold --max-queries --limit --min-texts --mode --model --out --prior --queries"
     " --removal --seed --target --template --timeout --top --unit"
 )
 
