@@ -36,14 +36,17 @@ def main():
         unknown = sorted(set(options.methods) - {*METHODS, "all"})
         if unknown:
             parser.error(f"there is no method {unknown[0]!r}; there are {', '.join(METHODS)}")
-        run(list(METHODS) if "all" in options.methods else options.methods, options.jobs)
+        run(list(METHODS) if "all" in options.methods else list(dict.fromkeys(options.methods)), options.jobs)
         return
     from arena.page import page  # noqa: PLC0415
 
     text = page()
-    Path("results/arena.md").write_text(text, encoding="utf-8")
+    (Path(__file__).parents[1] / "results" / "arena.md").write_text(text, encoding="utf-8")
     print(text)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted; methods that were finished keep their scores") from None

@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from signal import SIG_IGN, SIGINT, signal
 from time import perf_counter
 
 import numpy as np
@@ -33,7 +34,7 @@ def run(names, jobs=1):
     """Fit and test methods on every text with every budget, and write their scores."""
     tasks = [(name, case.name, number) for name in names for case in CASES for number in range(len(load(case)))]
     found = {name: [] for name in names}
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), signal, (SIGINT, SIG_IGN)) as pool:  # Ctrl-C is ours
         for (name, _, _), rows in zip(tasks, tqdm(pool.map(_scored, tasks), total=len(tasks)), strict=True):
             found[name] += rows
             if len(found[name]) == len(tasks) // len(names) * len(BUDGETS):

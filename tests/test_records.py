@@ -130,7 +130,7 @@ def test_methods_are_compared_on_records():
     ("example", "message"),
     [
         (("a", "b", "c"), "pairs failed on . records: ValueError: too many values to unpack .expected 2.$"),
-        ({"title": "a", "body": " "}, "the field 'body' must not be empty; give it a text, or leave it out"),
+        ({"title": "a", "body": " "}, "the field 'body' must not be empty; give it a text"),
         ({"title": "a", "body": [1]}, "the field 'body' must be a string or a number; got list"),
         ("a text", "pairs failed on 1 strings: ValueError: not enough values to unpack"),
         ([PAIR, ("a", "")], r"the field 'text 2' must not be empty; .* \(text 1\)"),
@@ -171,6 +171,41 @@ def test_a_model_of_one_text_refuses_records():
 def test_a_wrong_background_is_named_in_one_line(background, message):
     with pytest.raises(InputError, match=message):
         Explainer(films, output="scores", background=background)
+
+
+@cases(
+    ("background", "message"),
+    [
+        ({"star": 1}, "background lacks the field 'stars'; did you mean 'star'.; it has 'star'"),
+        ({"age": 1}, "background lacks the field 'title'; it has 'age'"),
+    ],
+)
+def test_a_background_of_other_fields_is_refused(background, message):
+    example = FIELDS if "star" in background else {"title": "good", "body": "bad"}
+    with pytest.raises(InputError, match=message):
+        Explainer(films, output="scores", background=background, queries=20)(example)
+
+
+@cases(
+    ("columns", "message"),
+    [
+        (["title", "title"], r"columns= names different fields of a data frame; got \['title', 'title'\]"),
+        (5, "the table must have one column 5; got 'title'"),
+        (["title", "n"], "the table must have one column 'n'; got 'title', 'stars', 'n', 'n'"),
+        (["title", "star"], "the table must have one column 'star'; did you mean 'stars'"),
+    ],
+)
+def test_wrong_columns_are_named_in_one_line(columns, message):
+    frame = pd.DataFrame([["good", 3, 1, 2]], columns=["title", "stars", "n", "n"])
+    with pytest.raises(InputError, match=message):
+        Explainer(films, output="scores", queries=20)(frame, columns=columns)
+
+
+def test_numbers_of_numpy_make_a_record():
+    e = Explainer(lambda rows: [2.0 * row["n"] for row in rows], output="scores", background={"n": 1}, queries=20)(
+        {"n": np.int64(3)}
+    )
+    assert (e.units, float(e.removal[0])) == (("3",), pytest.approx(4.0))
 
 
 # --- scikit-learn
@@ -353,6 +388,10 @@ def test_multiple_choice_gives_the_logits_of_the_model():
     assert [field.name for field in e.fields] == list(example)
     with pytest.raises(ModelError, match="an example must have a question and 3 choices"):
         explainer(("a", "b", "c"))
+    short = copy.deepcopy(words)
+    short.model_max_length = 10
+    with pytest.raises(InputError, match=r"a question and a choice have \d+ tokens; 10 fit: shorten them"):
+        MultipleChoice(network, short, 3)([("a good film " * 9, "a", "b", "c")])
 
 
 def test_gaps_are_filled_by_a_masked_language_model():

@@ -92,7 +92,7 @@ def closest(name: object, names: Iterable[str]) -> str | None:
     """Return the name that a mistyped one most likely stands for; None where none is similar."""
     from difflib import get_close_matches  # noqa: PLC0415
 
-    by_lower, wanted = {known.lower(): known for known in names}, str(name).lower()
+    by_lower, wanted = {str(known).lower(): known for known in names}, str(name).lower()
     matches = get_close_matches(wanted, by_lower, n=1) or [known for known in by_lower if len(wanted) > 2 and wanted in known]
     return by_lower[matches[0]] if matches else None
 

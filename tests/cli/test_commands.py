@@ -705,6 +705,7 @@ def test_columns_are_fields_of_records(run, tmp_path):
         ("--column title --numeric body", "row 1 of films.csv must have a number in its field \"body\"; it has 'I like it'"),
         ("--column title --numeric nothing", 'films.csv must have a column "nothing"; its rows have none'),
         ("--numeric stars", "--numeric is for columns beside those of texts; name these with --column"),
+        ("--column title --column title", "columns must differ from each other; got title, title"),
         ("--pair title", "--pair names the columns of two texts, as premise,hypothesis; got 'title'"),
         ("--pair title,body --column title", "--pair names the columns of two texts, .*; got 'title,body' with other columns"),
         ("--column title --background background.jsonl", "--background needs the columns that it replaces: --numeric NAME"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+import slalom.corpus
 from slalom import Lexicon
 from tests.commands import invoke
 
@@ -73,6 +74,19 @@ def test_an_explanation_without_a_query_about_the_text(files):
     assert "not tested: no query was asked about parts of this text; 1 query" in said
 
 
+def test_a_corpus_without_a_query_about_its_texts(files, tmp_path):
+    prior, out = ("--queries", "0", "--prior", str(files / "l.parquet"), "--limit", "2"), str(tmp_path / "out")
+    run("corpus", "run", str(files / "texts.txt"), out, *prior)
+    rows = [row for batch in slalom.corpus.open(out).batches(["queries"]) for row in batch.to_pylist()]
+    assert [row["queries"] for row in rows] == [1, 1]
+
+
+def test_what_was_learnt_is_json(files, tmp_path):
+    texts = ("--data", str(files / "texts.txt"), "--limit", "10", "--queries", "20")
+    said = json.loads(run("lexicon", "build", *texts, "--out", str(tmp_path / "l.parquet"), "--json"))
+    assert (said["words"], said["texts"]) == (len(Lexicon.load(tmp_path / "l.parquet")), 10)
+
+
 def test_costs_are_known_before(files, tmp_path):
     said = run("lexicon", "build", "--data", str(files / "texts.txt"), "--out", str(tmp_path / "l.parquet"), "--dry-run")
     assert re.search(r"[\d,]+ queries.*nothing was asked", said)
@@ -89,6 +103,14 @@ def test_costs_are_known_before(files, tmp_path):
         (["explain", "a film", "--queries", "0"], "--queries must be"),
         (["lexicon", "show", __file__], "must be a file that slalom lexicon build wrote"),
         (["lexicon", "build", "--data", "absent.txt", "--out", "l.parquet"], "absent.txt"),
+        (
+            ["lexicon", "build", "--data", "a.csv", "--column", "a", "--column", "b", "--out", "l"],
+            "one column of texts; got a, b",
+        ),
+        (
+            ["explain", "a film", "--prior", "bundled", "--removal", "mask"],
+            "a lexicon needs --removal='drop'; got --removal='mask'",
+        ),
     ],
 )
 def test_bad_input_is_one_line(arguments, message):

@@ -317,3 +317,11 @@ def test_what_several_removals_cost_is_one_sum():
 def test_a_wrong_removal_of_a_comparison_is_named(tmp_path, removal, message):
     with pytest.raises(InputError, match=message):
         compared(removal=removal, out=tmp_path / "r.jsonl")
+
+
+def test_a_model_without_probabilities_has_the_measures_that_apply():
+    found = compare(
+        lambda texts: [float(len(text)) for text in texts], TEXTS[:2], output="scores", methods=["ridge"], queries=30
+    )
+    assert found.summary(("ridge", 30), "near").mean < 0.1
+    assert "deletion" not in found.measures

@@ -89,7 +89,7 @@ def test_known_words_are_neither_asked_alone_nor_held_out():
     e = explainer(model, lexicon(), queries=60)(NEW[0])
     assert not [text for text in model.asked if len(text.split()) <= 1]
     assert (e.held_out.keep.sum(axis=1) > 1).all()
-    short = explainer(model, lexicon(), queries=40)(" ".join(WORDS[:6]))
+    short = explainer(model, lexicon(), queries=30)(" ".join(WORDS[:6]))
     assert len(short.held_out.keep) > 10
     assert (short.held_out.keep.sum(axis=1) > 1).all()
     assert not [text for text in model.asked if len(text.split()) <= 1]
@@ -206,6 +206,7 @@ def test_tokens_of_a_network_are_words(tmp_path):
     ({"method": "ridge"}, "needs method=joint"),
     ({"method": "local"}, "needs method=joint"),
     ({"target": "all"}, "one class at a time"),
+    ({"removal": "mask"}, "needs removal='drop'; got removal='mask'"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused(options, message):
     with pytest.raises(InputError, match=message):
@@ -213,19 +214,33 @@ def test_what_does_not_fit_is_refused(options, message):
 
 
 def test_too_few_texts_are_refused():
-    with pytest.raises(InputError, match="at least 10 texts; got 3"):
+    with pytest.raises(
+        InputError, match="at least 10 texts; got 3 that can be read; the last that cannot: a text must have at least one"
+    ):
         Lexicon.learn(explainer(Planted()), [*texts(3), ""], queries=40)
     with pytest.raises(InputError, match="several texts; got one string"):
         Lexicon.learn(explainer(Planted()), texts(1)[0], queries=40)
     with pytest.raises(InputError, match="queries must be"):
         Lexicon.learn(explainer(Planted()), texts(20), queries=5)
+    with pytest.raises(InputError, match="single texts; got several fields"):
+        Lexicon.learn(explainer(Planted()), [("w1 w2", "w3")] * 20, queries=40)
+    with pytest.raises(InputError, match="removal='drop'; got removal='blank'"):
+        Lexicon.learn(explainer(Planted(), removal="blank"), texts(20), queries=40)
+
+
+def test_records_are_refused():
+    words = {"output": "log_odds", "identity": "pairs", "unit": "word", "progress": False, "labels": ["no", "yes"]}
+    other = lexicon()
+    prior = replace(other, about={**other.about, "identity": "pairs"})
+    with pytest.raises(InputError, match="single texts; got several fields"):
+        slalom.Explainer(lambda rows: [float(len(a) + len(b)) for a, b in rows], prior=prior, **words)(("w1 w2", "w3"))
 
 
 def test_what_cannot_be_read_is_skipped_and_counted():
     assert Lexicon.learn(explainer(Planted()), [*texts(12), "", "  ", None], queries=40).about["skipped"] == 3
 
 
-@cases("damage", ["text", "column", "metadata", "shape", "nan", "about", "format"])
+@cases("damage", ["text", "column", "metadata", "shape", "nan", "about", "format", "keys", "texts", "labels", "huge"])
 def test_files_of_others_are_refused(damage, tmp_path):
     file = tmp_path / "lexicon.parquet"
     lexicon().save(file)
@@ -239,9 +254,14 @@ def test_files_of_others_are_refused(damage, tmp_path):
         pq.write_table(table.replace_schema_metadata({}), file)
     elif damage == "nan":
         replace(lexicon(), across=lexicon().across._replace(importances=np.full(60, np.nan))).save(file)
+    elif damage == "huge":
+        replace(lexicon(), across=lexicon().across._replace(importances=np.full(60, 1e6))).save(file)
+    elif damage in ("keys", "texts"):
+        replace(lexicon(), **{damage: ("x",) * 60}).save(file)
     else:
         wrong = {"about": {**kept["about"], "held_out": {"texts": 3, "near": "0.9", "far": None}}}
-        changes = {"format": {"format": 99}, "about": wrong}.get(damage, {"certain": [1.0]})
+        none = {"about": {**kept["about"], "labels": []}}
+        changes = {"format": {"format": 99}, "about": wrong, "labels": none}.get(damage, {"certain": [1.0]})
         pq.write_table(table.replace_schema_metadata({b"slalom lexicon": json.dumps(kept | changes)}), file)
     with pytest.raises(
         InputError, match="format 99" if damage == "format" else "must be a file that slalom lexicon build wrote"

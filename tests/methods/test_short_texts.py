@@ -63,3 +63,16 @@ def test_units_without_an_effect_are_not_told_from_zero():
     explainer = slalom.Explainer(lambda texts: [5.0 if "fox" in text.split() else -5.0 for text in texts], output="log_odds")
     e = explainer("the quick brown fox jumps over some lazy dogs and runs away from all the others")
     assert e.certain().tolist() == [unit == "fox" for unit in e.units]
+
+
+def test_lime_does_without_the_empty_text_where_there_is_none():
+    pytest.importorskip("lime")
+    effects = {"good": 2.0, "dull": -3.0, "film": 0.5}
+
+    def model(texts):
+        if not all(texts):
+            raise ValueError("no empty text")
+        return [sum(effects.get(word, 0.0) for word in text.split()) for text in texts]
+
+    e = slalom.Explainer(model, output="log_odds", unit="word", method="lime", queries=300)("good dull film")
+    np.testing.assert_allclose(e.removal, [2.0, -3.0, 0.5], atol=0.15)

@@ -118,8 +118,9 @@ def run(
     options |= {"model": _absolute(model.model), "lm": _absolute(language_model.lm), "prior": _absolute(explaining.prior)}
     one_of(prior=explaining.prior, learn=learn)
     language_model.check(model.model)
+    queries = None if explaining.prior and budget.queries == 0 else budget.queries  # which a lexicon allows
     Options(
-        find_method(explaining.method), explaining.unit, budget.queries, None, None, explaining.seed, explaining.long,
+        find_method(explaining.method), explaining.unit, queries, None, None, explaining.seed, explaining.long,
         tolerance=budget.tolerance, max_queries=budget.max_queries,
     )  # what is refused leaves nothing behind  # fmt: skip
     kept = fields_of(reading, workers)

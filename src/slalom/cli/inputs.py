@@ -37,10 +37,12 @@ def columns_of(column: Sequence[str], numeric: Sequence[str], pair: str | None) 
     """Return the columns of texts that the options name, and what the model is given where they are several."""
     if numeric and not pair and len(column) + len(numeric) < 2:
         raise UsageError("--numeric is for columns beside those of texts; name these with --column")
+    if len({*column, *numeric}) < len(column) + len(numeric):
+        raise UsageError(f"columns must differ from each other; got {', '.join([*column, *numeric])}")
     if pair is None:
         return list(column), "dict"
     names = [name.strip() for name in pair.split(",")]
-    if len(names) != 2 or column or numeric:
+    if len(names) != 2 or names[0] == names[1] or column or numeric:
         got = f"{pair!r}{' with other columns' if column or numeric else ''}"
         raise UsageError(f"--pair names the columns of two texts, as premise,hypothesis; got {got}")
     return names, "tuple"

@@ -1,5 +1,6 @@
 """`slalom lexicon`: what a model says of each word, learnt once from many texts."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from slalom.cli.language_models import LanguageModel
 from slalom.cli.options import BUDGET, EXPLANATION, INPUT, OUTPUT, Column, Cost, Csv, Html, Json, Long, Positive, Seed, Unit
 from slalom.cli.printing import check_outputs, complain, console, print_estimate, print_line, print_rows, say_written, written
 from slalom.cli.user_code import AnyClassifier
-from slalom.errors import count
+from slalom.errors import InputError, count
 
 lexicon = App(name="lexicon", help="Learn what a model says of each word, show it, compare two models.")
 
@@ -26,7 +27,7 @@ class Texts:
 
     data: Annotated[Path, Parameter(name=("--data", "--file"))]
     """Texts whose words are learnt: by line, or rows (.jsonl, .json, .csv, .tsv; .gz); - is stdin."""
-    column: Column = None
+    column: Column = ()
     limit: Positive | None = None
     """Learn from the first texts only (default: all)."""
 
@@ -74,7 +75,9 @@ def build(
     from slalom.lexicon.known import shown_r2  # noqa: PLC0415
 
     check_outputs(None if str(texts.data) == STANDARD_INPUT else texts.data, out)
-    listed = texts_of_file(texts.data, texts.column)[: texts.limit]
+    if len(texts.column) > 1:
+        raise InputError(f"a lexicon is learnt from one column of texts; got {', '.join(texts.column)}")
+    listed = texts_of_file(texts.data, next(iter(texts.column), None))[: texts.limit]
     asked, about_model = model.load(language_model)
     about_model |= {"cache": cost.cache, "prices": cost.prices, "max_cost": cost.max_cost}
     explainer = Explainer(asked, unit=unit, seed=seed, long=long, **about_model)
@@ -87,6 +90,9 @@ def build(
         complain(f"interrupted; {'run the same command to continue' if cost.cache else 'use --cache FILE to keep the answers'}")
         return 130
     found.save(out)
+    if as_json:
+        print(json.dumps({"words": len(found), **found.about}))
+        return 0
     about, held = found.about, found.about["held_out"]
     skipped = f" ({about['skipped']} could not be read)" if about["skipped"] else ""
     print_line(console(), f"{count(len(found), 'word')} of {count(about['texts'], 'text')}{skipped}")

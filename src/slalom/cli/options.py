@@ -21,8 +21,8 @@ INPUT, MODEL, LANGUAGE_MODEL, EXPLANATION, BUDGET, RUN, SERVER, OUTPUT = (
 Unit = Literal["token", "type", "word", "sentence"]
 Positive = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 NotNegative = Annotated[int, Parameter(validator=validators.Number(gte=0))]
-Column = Annotated[str | None, Parameter(help="Column of the rows that holds the texts (default: text).")]
 _Names = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=False)]
+Column = Annotated[_Names, Parameter(help="Column of the rows that holds the texts (default: text).")]
 Fields = Annotated[
     _Names, Parameter(help="Column of the rows that holds the texts (default: text); repeated: the fields of each example.")
 ]

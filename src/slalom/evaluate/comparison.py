@@ -152,11 +152,12 @@ def _prepared(
     if not methods:
         raise InputError("methods must name at least one method; slalom.list_methods() lists them")
     human = _annotations(human, texts)
-    measures = _measures(measures, corpus is not None, human is not None)
     removals = _removals(removal)
     options = {"target": target, "seed": seed, "unit": unit, "progress": False}
     explainer = Explainer(model, tokenizer, **options, **about_model)
-    explainer.model.head.resolve(target, np.zeros(explainer.model.head.n_outputs))  # before anything is asked
+    head = explainer.model.head
+    head.resolve(target, np.zeros(head.n_outputs))  # before anything is asked
+    measures = _measures(measures, corpus is not None, human is not None, head.probabilistic)
     for what, name in (("a unit function", explainer.options.unit_name), *(("removal", name) for name in removals)):
         if path is not None and "<lambda>" in name:
             raise InputError(f"out= knows {what} by its name; got a lambda; define it with def")
@@ -267,10 +268,11 @@ def _annotations(human: Any, texts: list[str]) -> Annotations | None:
     return pairs
 
 
-def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool) -> tuple[str, ...]:
+def _measures(requested: Sequence[str] | None, has_corpus: bool, has_human: bool, probabilistic: bool) -> tuple[str, ...]:
     """Return the requested measures, or all that apply."""
     missing = {} if has_corpus else {"naive_bayes": "a corpus of labelled texts"}
     missing |= {} if has_human else {"human": "texts with words that people have marked"}
+    missing |= {} if probabilistic else dict.fromkeys(("deletion", "insertion"), "a model with probabilities")
     if requested is None:
         return tuple(name for name in MEASURES if name not in missing)
     requested = _listed("measures", requested, "'near', 'far'")

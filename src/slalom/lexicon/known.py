@@ -1,6 +1,7 @@
 """What a lexicon has of the words of one text: the rows that need not be asked, and the prior of the fit."""
 
-from typing import TYPE_CHECKING, NamedTuple, final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,8 @@ from slalom.core.checks import Floats
 from slalom.core.fitting.joint import Prior
 from slalom.errors import InputError, count
 from slalom.models import Engine, Head, Reading
-from slalom.text import Units
+from slalom.models.removal import removal_name
+from slalom.text import Record, Units
 
 if TYPE_CHECKING:
     from slalom.lexicon.lexicon import Lexicon
@@ -85,6 +87,12 @@ class KnownWords(NamedTuple):
         return tuple(lines)
 
 
+def check_single(text: Any) -> None:
+    """Raise an InputError where a text has several fields: alone in one of them, a word is another input."""
+    if isinstance(text, (Record, Mapping, tuple)):
+        raise InputError("a lexicon has words of single texts; got several fields", "prior")
+
+
 def shown_r2(r2: float | None) -> str:
     """Return R2 as it is shown."""
     return "not known" if r2 is None else f"{r2:.2f}"
@@ -115,7 +123,10 @@ def alone_keys(reading: Reading, units: Units, places: NDArray[np.int64]) -> lis
 
 
 def identity_of(engine: Engine) -> str:
-    """Return what identifies the model of an engine; InputError where nothing does."""
+    """Return what identifies the model of an engine; InputError where nothing does, or words are not cut out."""
+    if engine.model.removal != "drop":
+        name = removal_name(engine.model.removal)
+        raise InputError(f"a lexicon needs removal='drop'; got removal={name!r}", "prior", "removal")
     identity, twin = engine.given_identity or engine.model.identity(), engine.model.twin
     if twin is not None and identity == twin[1]:
         return twin[0]

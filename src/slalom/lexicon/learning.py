@@ -17,7 +17,7 @@ from slalom.core.checks import Floats, whole_number
 from slalom.core.fitting.across import Across, fitted_across, word_counts
 from slalom.core.fitting.joint import Fitted
 from slalom.errors import InputError, SlalomError
-from slalom.lexicon.known import alone_keys, first_units, identity_of, mirrored
+from slalom.lexicon.known import alone_keys, check_single, first_units, identity_of, mirrored
 from slalom.methods import JointMethod, method
 from slalom.methods.base import named_failures
 from slalom.models import Estimate, Model, Queries, Reading
@@ -71,7 +71,7 @@ def learn(made: "type[Lexicon]", explainer: Any, texts: Iterable[str], queries: 
                 asked.append(text._replace(outputs=outputs))
                 alone.extend(own)
     if len(asked) < LEAST_TEXTS:
-        raise InputError(f"a lexicon needs at least {LEAST_TEXTS} texts; got {len(asked)} that can be read")
+        raise InputError(f"a lexicon needs at least {LEAST_TEXTS} texts; got {len(asked)} that can be read{planned.last}")
     options = explainer.options
     about = {
         "model": engine.model.name, "identity": identity, "labels": list(engine.model.head.labels), "unit": options.unit_kind,
@@ -99,7 +99,7 @@ class _Plan:
         self.rng = np.random.default_rng([explainer.options.seed, 3])
         self.numbers = dict[bytes, int]()  # of the inputs of words alone
         self.spellings = list[Counter[str]]()
-        self.skipped = 0
+        self.skipped, self.last = 0, ""
 
     def groups(self, texts: Iterable[str]) -> Iterator[list[_Text]]:
         """Yield texts that are asked together; one that cannot be read, or has no units, is skipped."""
@@ -107,6 +107,7 @@ class _Plan:
             raise InputError("a lexicon is learnt from several texts; got one string")
         some = list[_Text]()
         for text in as_texts(texts):
+            check_single(text)
             options = self.explainer.options
             try:
                 if not isinstance(text, str):
@@ -114,8 +115,8 @@ class _Plan:
                 reading, units = self.explainer.pipeline.read(text, options.unit_or_default, options.long)
                 if not len(units):
                     raise InputError("a text must have at least one unit")
-            except SlalomError:
-                self.skipped += 1
+            except SlalomError as error:
+                self.skipped, self.last = self.skipped + 1, f"; the last that cannot: {error}"
                 continue
             some.append(self._text(reading, units))
             if len(some) == _AT_ONCE:

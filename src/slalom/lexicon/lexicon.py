@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from slalom.core.checks import Floats
 from slalom.core.fitting.across import Across
 from slalom.errors import InputError, count, require
-from slalom.lexicon.known import KnownWords, alone_keys, first_units, identity_of, mirrored, width
+from slalom.lexicon.known import KnownWords, alone_keys, check_single, first_units, identity_of, mirrored, width
 from slalom.lexicon.learning import estimate, learn
 from slalom.methods import JointMethod
 from slalom.models import EMBEDDED, Engine, Estimate, Head, Reading
@@ -29,7 +29,8 @@ from slalom.text import Mixed, Units
 FORMAT = 1
 BUNDLED = "bundled"  # the name of the lexicon of the bundled classifier
 _METADATA = b"slalom lexicon"
-_LARGEST = 50.0  # logarithm of a variance
+_LARGEST = 20.0  # logarithm
+_HIGHEST = 1e30  # other number
 _WORDS = ("values", "importances", "importances_se", "in_texts", "in_texts_se")  # parts of Across that have a row per word
 
 
@@ -149,15 +150,13 @@ class Lexicon:
             if kept["format"] != FORMAT:
                 raise InputError(f"{name!r} is a lexicon of format {kept['format']}; this version reads {FORMAT}", "prior")
             column = {title: table.column(title).to_pylist() for title in table.column_names}
-            common: dict[str, Any] = {title: np.array(part) for title, part in kept["common"].items()}
-            of_words: dict[str, Any] = {title: np.array(column[title]) for title in _WORDS}
-            across = Across(**of_words, **common)
-            outputs = np.array(column["outputs"])
-            found = cls(
-                tuple(column["word"]), tuple(column["key"]), np.array(column["texts"]), outputs,
-                np.array(kept["empty"]).reshape(-1, outputs.shape[1]), np.array(column["alone"]), across,
-                np.array(kept["log_variances"]), np.array(kept["certain"]), kept["about"],
-            )  # fmt: skip
+            parts = {title: np.array(column[title], dtype=float) for title in (*_WORDS, "outputs", "alone")}
+            parts |= {title: np.array(part, dtype=float) for title, part in kept["common"].items()}
+            own = {title: np.array(kept[title], dtype=float) for title in ("empty", "log_variances", "certain")}
+            outputs, alone, empty = parts.pop("outputs"), parts.pop("alone"), own.pop("empty")
+            words, keys, texts = tuple(column["word"]), tuple(column["key"]), np.array(column["texts"])
+            empty = empty.reshape(-1, outputs.shape[1])
+            found = cls(words, keys, texts, outputs, empty, alone, Across(**parts), **own, about=kept["about"])  # type: ignore[arg-type]
             found._check_shapes()
         except InputError:
             raise
@@ -171,19 +170,21 @@ class Lexicon:
         shapes = [getattr(self.across, name).shape for name in Across._fields]
         expected = [(n, k), (n,), (n,), (n, k), (n, k), (), (k,), (k,), (k,), (k,)]
         others = self.texts.shape, self.log_variances.shape, self.certain.shape, (len(self.outputs), len(self.keys))
-        numbers = (self.outputs, self.empty, self.alone, self.log_variances, self.certain, *self.across)
-        if shapes != expected or others != ((n,), (5,), (5,), (n, n)) or not all(np.isfinite(part).all() for part in numbers):
+        if shapes != expected or others != ((n,), (5,), (5,), (n, n)) or self.texts.dtype.kind != "i":
             raise ValueError("parts do not fit together")
         labels, held = self.about["labels"], self.about["held_out"]
-        named = [self.about["model"], self.about["identity"], *labels, *self.words]
+        named = [self.about[name] for name in ("model", "identity", "unit")] + [*labels, *self.words]
         said = [self.about["texts"], held["texts"], *(held[name] for name in ("near", "far") if held[name] is not None)]
+        logarithms = np.concatenate([self.log_variances, self.across.importances, [self.across.logit]])
         positive = np.concatenate([self.certain, self.across.reach, self.across.spread])
-        if not (positive > 0.0).all() or np.abs(self.log_variances).max() > _LARGEST or not np.isfinite(said).all():
+        numbers = (self.outputs, self.empty, self.alone, *self.across, positive, 1.0 / positive, said)
+        small = all((np.abs(part) < _HIGHEST).all() for part in numbers) and (np.abs(logarithms) < _LARGEST).all()
+        if not small or not (positive > 0.0).all():
             raise ValueError("numbers are out of range")
-        if k not in (len(labels), 1) or not all(isinstance(name, str) for name in named):
+        if k not in (len(labels), 1) or not labels or not all(isinstance(name, str) for name in named):
             raise ValueError("classes do not fit")
-        if not all(isinstance(number, (int, float)) for number in said):
-            raise TypeError("what is said of it must be numbers")
+        if not all(isinstance(key, bytes) for key in self.keys) or not all(isinstance(number, (int, float)) for number in said):
+            raise TypeError("keys and what is said must be bytes and numbers")
 
     def check(self, engine: Engine, unit: str) -> None:
         """Raise an InputError where the lexicon is of another model, or of other units."""
@@ -210,6 +211,7 @@ class Lexicon:
 
     def of_text(self, reading: Reading, units: Units) -> KnownWords:
         """Return what the lexicon has of the words of a text."""
+        check_single(reading.text)
         first = first_units(units)
         found = np.array([self._numbers.get(key, -1) for key in alone_keys(reading, units, first)], dtype=np.int64)
         return KnownWords(self, units.shared.type_of_unit, first, found, reading.empty)

@@ -54,7 +54,15 @@ class Lime(BlackBoxMethod):
     extra: ClassVar[str | None] = "baselines"
 
     def attribute(self, context: MethodContext) -> Additive:
-        return lime_effects(context.ask, len(context.units), context.budget, context.seed)
+        def ask(keep: ArrayLike) -> Floats:
+            rows = np.asarray(keep, dtype=bool)
+            asked = rows.any(axis=1) | context.empty
+            scores = context.ask(rows[asked])
+            filled = np.full(len(rows), scores.mean())  # of the empty text, whose weight is below 0.001
+            filled[asked] = scores
+            return filled
+
+        return lime_effects(ask, len(context.units), context.budget, context.seed)
 
 
 def lime_effects(ask: Callable[[ArrayLike], Floats], n: int, samples: int, seed: int) -> Additive:

@@ -153,6 +153,12 @@ class Function(Model):
                 raise InputError(
                     f"the field {name!r} is missing: {self.name} reads {listed(known)}; got {listed(record.names)}"
                 )
+        if self.background.rows and not known:
+            names = self.background.rows[0].keys()
+            lacking = [field.name for field in record.fields if field.name not in names and not isinstance(field.value, str)]
+            if lacking := lacking or ([] if names & set(record.names) else list(record.names)):
+                near = did_you_mean(lacking[0], names)
+                raise InputError(f"background lacks the field {lacking[0]!r}{near}; it has {listed(names)}", "background")
         for field in record.fields if known else ():
             if field.name not in known:
                 near = did_you_mean(field.name, known)

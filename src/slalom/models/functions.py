@@ -69,7 +69,12 @@ class MultipleChoice:
         if self.tokenizer.pad_token is None:
             raise InputError("choices are read together: the tokenizer needs a padding token")
         device = next(self.model.parameters()).device
-        inputs = self.tokenizer(first, second, padding=True, truncation=True, return_tensors="pt").to(device)
+        inputs = self.tokenizer(first, second, padding=True, return_tensors="pt").to(device)
+        if inputs["input_ids"].shape[1] > self.tokenizer.model_max_length:  # what is cut would seem to have no effect
+            tokens = inputs["input_ids"].shape[1]
+            raise InputError(
+                f"a question and a choice have {tokens} tokens; {self.tokenizer.model_max_length} fit: shorten them"
+            )
         with evaluating(self.model, device):
             logits: torch.Tensor = self.model(**{k: v.view(len(texts), self.choices, -1) for k, v in inputs.items()}).logits
         return np.asarray(logits.double().cpu().numpy())

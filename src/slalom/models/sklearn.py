@@ -262,7 +262,6 @@ def _call(name: str, function: Callable[[Any], Any], inputs: Any) -> Any:
     except Exception as error:
         reason = f"({type(error).__name__}: {one_line(error)})"
         if not isinstance(inputs, list):
-            raise ModelError(
-                f"{name} does not take missing values {reason}; give background=, a few rows of its data"
-            ) from error
+            values = "missing values" if inputs.isna().any(axis=None) else "the values of the background"
+            raise ModelError(f"{name} does not take {values} {reason}; give background=, a few rows of its data") from error
         raise ModelError(f"{name} does not take strings {reason}; put it into a pipeline after a vectorizer") from error

@@ -129,7 +129,7 @@ def plan(model: Model, text: Any, options: Options, number: int = 0, where: str 
         missing = " (a missing value)" if type(text).__name__ in ("NoneType", "float", "NAType", "NaTType") else ""
         raise InputError(f"a text must be a string; got {type(text).__name__}{missing}{where}")
     if isinstance(text, Record) and text.blank is not None:
-        raise InputError(f"the field {text.blank!r} must not be empty; give it a text, or leave it out{where}")
+        raise InputError(f"the field {text.blank!r} must not be empty; give it a text{where}")
     reading, text_units = read(model, text, options.unit_or_default, options.long)
     n, kind = len(text_units), options.unit_kind
     if n == 0:

@@ -28,24 +28,29 @@ def as_examples(
         ((['a'], True), (['a', 'b'], False), ('a', 'b'))
     """
     if columns is not None:
-        names = [columns] if isinstance(columns, str) else list(columns)
-        rows, known = table_rows(given), _columns(given) or []
-        if rows is None or not names:
+        names = [columns] if isinstance(columns, str) or not isinstance(columns, Iterable) else list(columns)
+        known = [] if isinstance(given, Mapping) else _columns(given) or []
+        if not known or not names or len({*names}) < len(names):
             raise InputError(
-                f"columns= names the fields of a data frame; got {names!r} and a {type(given).__name__}", "columns"
+                f"columns= names different fields of a data frame; got {names!r} and a {type(given).__name__}", "columns"
             )
         for name in names:
-            if name not in known:
-                raise InputError(
-                    f"the table has no column {name!r}{did_you_mean(name, known)}; got {_listed(known)}", "columns"
-                )
+            if known.count(name) != 1:
+                near = did_you_mean(name, [other for other in known if other != name])
+                raise InputError(f"the table must have one column {name!r}{near}; got {_listed(known)}", "columns")
+        rows = table_rows(given) or []
         if len(names) == 1:
             return [row[names[0]] for row in rows], False
         return [_with_place(i, {name: row[name] for name in names}, keep, "table") for i, row in enumerate(rows)], False
-    plain = not isinstance(given, Mapping) or any(isinstance(value, (str, int, float)) for value in given.values())
+    plain = not isinstance(given, Mapping) or (bool(given) and not all(map(_several, given.values())))
     if plain and isinstance(given, (str, tuple, Mapping) if records else (str, Mapping)):
         return [as_record(given)], True
     return [_with_place(i, one, keep) for i, one in enumerate(as_texts(given))], False
+
+
+def _several(value: Any) -> bool:
+    """Return whether a value is a column rather than a field."""
+    return hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
 
 
 def _with_place(number: int, one: Any, keep: bool, form: Form | None = None) -> Any:
