@@ -72,7 +72,7 @@ class Pane {
     this.ui = ui;
     const root = make("section", { class: "pane", "aria-label": number === 1 ? "Explanation" : "Second explanation" },
       make("div", { class: "card composer" },
-        make("div", { class: "bar" }, part("label", "ask", { class: "ask", for: id("text") }, number === 1 ? "Type or paste a text" : "A second text, model or method"), ...(number > 1 ? [close] : [])),
+        make("div", { class: "bar" }, part("label", "ask", { class: "ask", for: id("text") }, "A second text, model or method"), ...(number > 1 ? [close] : [])),
         part("textarea", "text", { rows: "3", dir: "auto", spellcheck: "false", placeholder: "The model reads along while you type …", "aria-describedby": id("status") }),
         part("div", "fields", { class: "fields", role: "group", "aria-labelledby": id("ask"), hidden: "" }),
         part("div", "examples", { class: "examples" }, make("span", { class: "soft" }, "Or try:"), ...examples),
@@ -165,6 +165,7 @@ class Pane {
     ui.fields.replaceChildren(...fields.map(({ name }, k) => make("label", {}, make("bdi", {}, name), this.boxes[k])));
     ui.fields.hidden = !fields.length;
     ui.text.hidden = fields.length > 0;
+    if (!this.prefix) ui.ask.textContent = fields.length ? "Fill in every field" : "Type or paste a text";
     if (!fields.length) this.boxes = [ui.text];
     this.boxes.forEach((box, k) => { box.value = before[k] ?? ""; });
   }
