@@ -233,7 +233,8 @@ class Recorded(LanguageModel):
         self.logs, self.asked = np.array(row["log_probs"]), set[int]()
         case, sources = Case(**row["case"]), sources_of(row["case"]["context"])
         self.case, self.n = case, len(sources.spans)
-        prompts = SourceReading(sources, SourceTemplate(TEMPLATE), case.question).prompts(subsets(self.n))
+        self.template = row.get("template", TEMPLATE)
+        prompts = SourceReading(sources, SourceTemplate(self.template), case.question).prompts(subsets(self.n))
         self.numbers = {json.dumps(prompt): number for number, prompt in enumerate(prompts)}
         self.scores = self.logs.sum(axis=1)
 

@@ -264,7 +264,6 @@ def test_the_source_of_the_answer_is_found():
     assert e.strongest(2) == [5, 2]
     assert e.removal == pytest.approx([0, 0, -1, 0, 0, 6, 0, 0], abs=0.05)
     assert e.queries <= 64 + 20 + 1
-    assert not e.notes
 
 
 def test_a_fact_that_is_stated_twice_is_a_pair_with_a_negative_effect():
@@ -279,10 +278,9 @@ def test_a_fact_that_is_stated_twice_is_a_pair_with_a_negative_effect():
     assert pair.units == (1, 4)
     assert pair.effect == pytest.approx(predicted[0] - 2 * predicted[1] + predicted[2], abs=0.2)
     assert pair.effect < -5.0
-    lost = f"without both the log probability falls by {e.removal[1] + e.removal[4] - pair.effect:.2f}, without one of them by "
-    assert e.notes[0].startswith(
-        f"The documents 2 and 5 can replace each other: {lost}{e.removal[1]:.2f} or {e.removal[4]:.2f}"
-    )
+    (sentence,) = e.sentences
+    assert set(sentence.sources) == {1, 4}
+    assert sentence.groups == (sentence.sources,)
     flip = explainer.flip(e, threshold=-6.0)
     assert flip.units == (1, 4)
     assert flip.confirmed
@@ -346,7 +344,7 @@ CHAT = [{"role": "assistant", "content": "a"}]
         ({"context": ""}, "not empty"),
         ({"context": 3}, "got int"),
         ({"context": ["a", 3]}, "list of texts"),
-        ({"unit": "line"}, "'sentence', 'paragraph', 'document', 'turn'; got 'line'"),
+        ({"unit": "line"}, "'document', 'paragraph', 'sentence', 'word', 'turn'; got 'line'"),
         ({"unit": "turn"}, "turns are those of a chat"),
         ({"context": CHAT, "unit": "sentence"}, "its turns"),
         ({"context": CHAT}, "no chat template"),

@@ -21,6 +21,7 @@ from slalom import Explainer, Explanation, compare
 from slalom.core import Shifts, Slalom
 from slalom.errors import InputError, ModelError
 from slalom.models import EMBEDDED, Infill, MultipleChoice, Prompted, Similarity
+from slalom.models.removal import removal_name
 from slalom.text import Record
 from tests.cases import cases
 from tests.models.tiny import classifier
@@ -406,6 +407,9 @@ def test_gaps_are_filled_by_a_masked_language_model():
     assert texts == infill(["a good ", None, "with a bad end"]), "the same parts are filled alike"
     e = Explainer(removal=infill, queries=12, check=0, method="ridge")("a good film with a bad end")
     assert np.isfinite(e.removal).all()
+    other = Infill(infill.model, words, samples=3, seed=1)
+    assert removal_name(infill) == removal_name(Infill(infill.model, words, samples=3)) != removal_name(other)
+    assert e.settings["removal"] == removal_name(infill)
     with pytest.raises(InputError, match="its tokenizer has no mask token"):
         Infill(None, tokenizer_of("gpt2"))
 

@@ -561,7 +561,8 @@ class Explainer:
 
     def _read(self, explanation: Explanation, where: str = "") -> tuple[Reading, Units]:
         """Return the text of an explanation as the model reads it, and its units."""
-        cells = explanation.spans if explanation.unit == CHOSEN else None  # whatever function found them
+        given = self.model.given_units(explanation.text, explanation.unit) is not None  # runs of these, perhaps
+        cells = explanation.spans if given or explanation.unit == CHOSEN else None  # whatever function found them
         reading, text_units = self.pipeline.read(
             explanation.text, explanation.unit, explanation.settings.get("long", self.options.long), cells
         )

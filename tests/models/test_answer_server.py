@@ -14,7 +14,7 @@ from slalom.models import AnswerServer, Prices
 from tests.cases import cases
 from tests.commands import invoke
 from tests.models.tiny_lm import language_model, tokenizer
-from tests.servers import Llama, Served
+from tests.servers import Llama, Proxy, Served
 from tests.smollm2 import loaded
 
 TEMPLATE = "Question: {question}\nContext: {context}\nAnswer:"
@@ -140,7 +140,7 @@ NO_LOGS = "gives no log probabilities of given words"
 @cases(
     ("answer", "message"),
     [
-        (plain, "gives no log probabilities of given words; an answer can be explained with vLLM, llama.cpp or a local model"),
+        (plain, 'gives no log probabilities of given words; use mode="sample", or vLLM, llama.cpp or a local model'),
         (nonsense, "gives no log probabilities of given words"),
         (refused, "status 404"),
         (hostile_usage, NO_LOGS),
@@ -162,3 +162,114 @@ def test_servers_take_strings():
         AnswerServer(" ")
     with pytest.raises(InputError, match="name of a model"):
         AnswerServer(None)
+
+
+MESSAGE = [
+    {"role": "user", "content": "Context: Rovbar plays the harp. Bargor works as a dentist.\n\nQuestion: What does Bargor do?"}
+]
+
+
+def test_llama_cpp_is_sampled_by_messages():
+    with Llama() as llama, Proxy(llama.url) as proxy:
+        server = AnswerServer("smollm2", proxy.url)
+        drawn = server.sample([MESSAGE, MESSAGE], 4, 3)
+        assert [len(texts) for texts in drawn] == [3, 3]
+        assert len({text for texts in drawn for text in texts}) > 1
+        assert server.sample([MESSAGE], 3, 1, 0.0)[0][0] == server.generate(MESSAGE, 3)
+        assert all(path == "/v1/chat/completions" and body["messages"] == MESSAGE for path, body in proxy.asked)
+        assert len(server.sample(["The sun rises in the east and sets in the"], 2, 2)[0]) == 2, "strings are completed"
+        e = slalom.context(
+            server, context=SOURCES, question=QUESTION, answer="dentist", mode="sample", samples=2, max_answer_tokens=3
+        )
+        assert e.queries == 4
+        assert e.interval("removal") is not None
+        with pytest.raises(ModelError, match=r"status 400 .* exceeds the available context size") as caught:
+            slalom.context(server, context=["word " * 3000], question="?", answer="a", mode="sample")
+    assert "\n" not in str(caught.value)
+
+
+def dentist(handler, path, body, refuses=(), most=99, status=400):
+    """Answer a chat with as many samples as are asked for, where the server takes such requests."""
+    if any(option in body for option in refuses):
+        return handler.send({"error": {"message": "unsupported option"}}, status)
+    said = "He is a dentist." if "dentist" in body["messages"][-1]["content"] else "I do not know."
+    choices = [{"index": i, "message": {"content": said}} for i in range(min(body.get("n", 1), most))]
+    read = sum(len(message["content"]) for message in body["messages"]) // 4
+    return handler.send({"choices": choices, "usage": {"prompt_tokens": read, "completion_tokens": 4 * len(choices)}})
+
+
+@cases(
+    ("options", "requests", "last"),
+    [
+        ({}, 2, {"max_tokens": 9, "n": 5}),
+        ({"refuses": ("max_tokens",)}, 1 + 2, {"max_completion_tokens": 9, "n": 5}),
+        ({"refuses": ("n",), "status": 422}, 2 + 10, {"max_tokens": 9}),
+        ({"most": 1}, 10, {"max_tokens": 9}),  # n= is ignored
+        ({"most": 3}, (1 + 2) + (1 + 2), None),
+    ],
+)
+def test_samples_are_asked_for_in_the_way_that_the_server_takes(options, requests, last):
+    with Served(functools.partial(dentist, **options)) as served:
+        server = AnswerServer("x", served.url)
+        assert server.sample([MESSAGE, MESSAGE[:]], 9, 5) == [["He is a dentist."] * 5] * 2
+        assert len(served.asked) == requests
+        body = served.asked[-1][1]
+        assert last is None or body == last | {"model": "x", "messages": MESSAGE, "temperature": 1.0}
+
+
+def test_a_server_without_log_probabilities_is_explained_by_samples(tmp_path):
+    prices = {"input": 1.0, "output": 2.0}
+    options = {"context": SOURCES, "mode": "sample", "samples": 6, "max_answer_tokens": 9, "prices": prices, "progress": False}
+    for source, name in zip(SOURCES, "ab", strict=True):
+        (tmp_path / f"{name}.txt").write_text(source, encoding="utf-8")
+    with Served(dentist) as served:
+        command = [
+            "context",
+            "--api",
+            "x",
+            "--base-url",
+            served.url,
+            "--question",
+            QUESTION,
+            "--prices",
+            "1,2",
+            "--mode",
+            "sample",
+        ]
+        command += ["--samples", "6", "--max-answer-tokens", "9"]
+        command += [part for name in "ab" for part in ("--file", str(tmp_path / f"{name}.txt"))]
+        dry = invoke([*command, "--answer", "a dentist", "--dry-run"]).output
+        assert " and 216 to write: $" in dry, dry  # 4 queries, 6 samples, 9 tokens
+        limited = invoke([*command, "--max-cost", "0.0001"])
+        assert "would cost" in limited.stderr
+        assert not served.asked
+        explainer = slalom.ContextExplainer(AnswerServer("x", served.url), **options, max_cost=1.0)
+        estimate = explainer.estimate(QUESTION)
+        e = explainer(QUESTION)
+        assert (e.answer.text, e.strongest(1), e.queries) == ("He is a dentist.", [1], 4)
+        assert explainer.spending.spent <= estimate.cost
+        assert len(served.asked) == 1 + 4, "the answer, and one request per query"
+        shown = invoke([*command, "--score", "similarity", "--answer", "a dentist"]).output
+        assert "similarity of answer: +" in shown, shown
+        judged = invoke([*command, "--judge", "model", "--answer", "a dentist"])
+        assert "With all sources 0 of 6 samples agree" in judged.output, judged.output  # it never says yes
+
+
+def test_an_answer_about_the_content_filter_is_an_empty_sample():
+    def filtered(handler, path, body):
+        if "harp" in body["messages"][-1]["content"]:
+            return handler.send({"error": {"message": "no", "code": "content_filter"}}, 400)
+        return dentist(handler, path, body)
+
+    with Served(filtered) as served:
+        e = slalom.context(AnswerServer("x", served.url), context=SOURCES, question=QUESTION, answer="dentist", mode="sample")
+    assert "16 of 32 samples are empty (refused, filtered or cut) and do not agree." in e.notes
+
+
+def test_another_model_between_calls_gets_one_line():
+    def changing(handler, path, body):
+        handler.send({"model": f"x-{len(served.asked) > 2}", "choices": [{"message": {"content": "a"}}]})
+
+    with Served(changing) as served, pytest.raises(ModelError, match="answered as the model 'x-False', and now as") as caught:
+        slalom.context(AnswerServer("x", served.url), context=SOURCES, question=QUESTION, answer="a", mode="sample")
+    assert "\n" not in str(caught.value)

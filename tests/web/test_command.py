@@ -138,11 +138,12 @@ def test_a_language_model_without_labels_answers_from_sources_only(tmp_path, mon
     for options, models, name in (
         (["--lm", str(folder)], 0, "tiny"),
         (["--lm", str(folder), *labels], 1, "tiny"),
-        (elsewhere, 0, "m"),
+        ([*elsewhere, "--mode", "sample"], 0, "m"),
         ([*elsewhere, *labels], 1, "m"),
     ):
         server = prepared(monkeypatch, *options)
         assert (len(server.models), server.sources.name, server.sources.remote) == (models, name, options[0] == "--api")
+        assert server.sources.mode == ("sample" if "sample" in options else "logprobs")
         assert len(server.access.token) >= 20
         if models and not server.sources.remote:
             assert server.sources.model is server.models[0].explainer.model.lm  # it is loaded once

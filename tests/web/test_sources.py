@@ -44,7 +44,7 @@ class Held(Rules):
 
 @pytest.fixture(scope="module")
 def client():
-    with serving({}, sources=Rules(), characters=2_000) as started:
+    with serving({}, sources=Rules(), characters=3_000) as started:
         yield started
 
 
@@ -100,9 +100,9 @@ def test_nothing_is_asked_twice():
 @cases(
     ("changes", "status", "said"),
     [
-        ({"sources": "a" * 2_001}, 413, "at most 2,000 characters"),
-        ({"sources": ["a" * 1_001, "b" * 1_000]}, 413, "at most 2,000 characters"),
-        ({"sources": ["a"] * 501}, 400, "at most 500 sources; got 501"),
+        ({"sources": "a" * 3_001}, 413, "at most 3,000 characters"),
+        ({"sources": ["a" * 1_501, "b" * 1_500]}, 413, "at most 3,000 characters"),
+        ({"sources": ["a"] * 2_001}, 400, "at most 2,000 sources; got 2,001"),
         ({"sources": " "}, 400, "a context must be a text"),
         ({"sources": []}, 400, "a context must be a text"),
         ({"question": ""}, 400, "a question is missing"),

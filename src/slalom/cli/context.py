@@ -20,11 +20,19 @@ class Writer(NamedLanguageModel):
     """The language model that writes answers."""
 
     api: str | None = None
-    """Model behind a server of vLLM or llama.cpp, in place of --lm."""
+    """Model behind a server (vLLM, llama.cpp; others: --mode sample)."""
     template: str | None = None
     """Prompt with {context} and {question}; or chat messages as JSON; or @FILE."""
     max_answer_tokens: Positive = 64
     """Most tokens of an answer that the model writes (default: 64)."""
+    mode: Literal["logprobs", "sample"] = "logprobs"
+    """sample: for models that give no log probabilities (any --api)."""
+    samples: Positive = 8
+    """Samples per query, with --mode sample (default: 8)."""
+    score: Literal["agree", "similarity"] = "agree"
+    """What samples are counted by, with --mode sample."""
+    judge: Literal["model"] | None = None
+    """model: it is asked whether a sample says the answer."""
     device: Device = None
     trust_remote_code: TrustCode = False
 
@@ -38,7 +46,7 @@ class Explaining:
     """Number of the sentence of the answer to explain (default: all of it)."""
     span: str | None = None
     """START:STOP, characters of the answer to explain, from 0; STOP is not in it."""
-    unit: Literal["sentence", "paragraph", "document"] | None = None
+    unit: Literal["word", "sentence", "paragraph", "document"] | None = None
     """What a source is (default: a sentence of one file, each of several files)."""
     method: Method = "joint"
     seed: Seed = 0
@@ -59,13 +67,14 @@ def context(
 ) -> None:
     """Explain which source made a language model say something.
 
-    The score is the log probability of the answer. Every source gets the change of it that its removal makes.
+    The score is the log probability of the answer, or with --mode sample the log odds that a sample agrees with it (--score
+    similarity: how similar they are). Every source gets the change of it that its removal makes.
 
     Args:
         file: Text file with the context, - is stdin; several are documents.
         question: The question.
         answer: The answer to explain (default: the most probable one, by the model).
-        queries: Queries (default: 8 per source, 64 to 1000); auto: until done.
+        queries: Queries (default: 8 per source, at least 64; 256 above 100); auto: until done.
     """
     from slalom import ContextExplainer, Explanations  # noqa: PLC0415
     from slalom.models import AnswerServer  # noqa: PLC0415
@@ -85,7 +94,8 @@ def context(
         lm if api is None else AnswerServer(api, writer.base_url),
         context=texts[0] if len(texts) == 1 and explaining.unit != "document" else texts,
         unit=explaining.unit, template=None if template is None else template_of(template), method=explaining.method,
-        queries=queries, max_answer_tokens=writer.max_answer_tokens, device=writer.device,
+        queries=queries, max_answer_tokens=writer.max_answer_tokens, mode=writer.mode, samples=writer.samples,
+        score=writer.score, judge=writer.judge, device=writer.device,
         trust_remote_code=writer.trust_remote_code, seed=explaining.seed, cache=cost.cache, prices=cost.prices,
         max_cost=cost.max_cost,
     )  # fmt: skip

@@ -52,7 +52,8 @@ class LanguageModel(NamedLanguageModel):
     @property
     def writes_only(self) -> bool:
         """Whether there is one without a prompt and labels, which classifies nothing."""
-        return self.is_named and replace(self, lm=None, api=None, base_url=None) == LanguageModel(concurrency=self.concurrency)
+        plain = LanguageModel(mode=self.mode, concurrency=self.concurrency)
+        return self.is_named and replace(self, lm=None, api=None, base_url=None) == plain
 
     def check(self, model: str | None, classifies: bool = True) -> None:
         """Check that the options fit together, and that no classifier is named besides, before anything is loaded."""

@@ -131,7 +131,8 @@ def _sources(language_model: LanguageModel, models: Models, limits: "Limits", se
         model = (
             AnswerServer(api, language_model.base_url) if api else language_model_of(language_model.lm, device=models.device)
         )
-    return ServedSources(Path(model.name).name or "model", model, limits, api is not None, models.cache)
+    sources = ServedSources(Path(model.name).name or "model", model, limits, api is not None, models.cache)
+    return replace(sources, mode="sample") if language_model.mode == "sample" else sources
 
 
 def _named_models(models: Models, local: bool, language_model: LanguageModel) -> "list[tuple[str, Explainer, str, bool]]":

@@ -1,28 +1,35 @@
-"""Which source made a language model say this: sources are the units, the log probability of the answer is the score."""
+"""Which source made a language model say this: sources are the units, the log probability of the answer is the score.
+
+Where a language model gives no log probabilities, the score says how samples agree with the answer (`slalom.models.sampled`).
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from secrets import randbits
 from typing import Any, Literal, Unpack, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from slalom.contexts.inputs import language_model_of, sources_of
-from slalom.core.checks import Floats, whole_number
+from slalom.contexts.zoom import QUERIES, ZoomPipeline, zooms
+from slalom.core.checks import Floats, check_choice, whole_number
 from slalom.errors import InputError
 from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
+from slalom.methods import method as find_method
 from slalom.models import Estimate, Prices
-from slalom.models.continuation import ANSWER, SENTENCE, Continuation, prompt_tokens
-from slalom.models.costs import Spending
+from slalom.models.continuation import ANSWER, SENTENCE, AnswerModel, Continuation, prompt_tokens
+from slalom.models.costs import Spending, about_tokens
+from slalom.models.judges import Score
+from slalom.models.sampled import SampledAnswer, Sampling
 from slalom.models.sources import CHAT, PLAIN, Prompt, SourceReading, SourceTemplate
 from slalom.pipeline import Step
 from slalom.result import Answer, Explanation, Flip
 from slalom.text import UnitFunction, sentences
 
 _LEAST_QUERIES = 64
-_SAME_SHARE, _SAME_NATS, _SAME_MOST = 0.2, 0.5, 3  # interactions that are worth a sentence: of the whole effect, nats, pairs
 
 
 @final
@@ -34,13 +41,21 @@ class ContextExplainer:
         tokenizer: Its tokenizer; a folder has its own.
         context: The sources: a text, a list of documents, or a list of chat messages such as
             ``{"role": "user", "content": "..."}``. System messages are no sources; they stay.
-        unit: "sentence", "paragraph", "document", "turn", or a function as in `Explainer`. Default: the documents of a list,
-            the turns of a chat, the sentences of a text.
+        unit: "word", "sentence", "paragraph", "document", "turn", or a function as in `Explainer`. Default: the documents of a
+            list, the turns of a chat, the sentences of a text. More than 100 are explained by `joint` from coarse to fine:
+            units are then single sources (`sizes` is 1) where the answer depends on them, and elsewhere runs of neighbours.
         template: The prompt: a string with {context} and {question}, or chat messages. Default: one message of a user where
             the tokenizer has a chat template, else "{context}\\n\\nQuestion: {question}\\nAnswer:". A chat has none.
         method: As in `Explainer`. With at most 12 sources `joint` fits its deletions like all other subsets.
-        queries: Query budget, or "auto". Default: eight per source, between 64 and 1000.
+        queries: Query budget, or "auto". Default: eight per source, between 64 and 1000; from coarse to fine 256.
         max_answer_tokens: Most tokens of an answer that the model writes.
+        mode: "logprobs" (the score is the log probability of the answer), or "sample" for models that give none.
+        samples: Samples per query, for "sample".
+        score: "agree" (the score is the log odds that a sample agrees with the answer) or "similarity" (the mean similarity of
+            samples to it), for "sample".
+        judge: What compares samples with the answer, for "sample": a function ``(answer, sample) -> bool or number``, a
+            sentence encoder with a method `encode`, or "model": the language model is asked. Default: their words.
+        temperature: Temperature of samples, for "sample".
         device: Device for a model given by its folder.
         chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
         trust_remote_code: Whether a model given by its folder may run Python modules of its own.
@@ -69,6 +84,11 @@ class ContextExplainer:
         method: str | Method = "joint",
         queries: int | Literal["auto"] | None = None,
         max_answer_tokens: int = 64,
+        mode: Literal["logprobs", "sample"] = "logprobs",
+        samples: int = 8,
+        score: Score = "agree",
+        judge: Any = None,
+        temperature: float = 1.0,
         device: str | None = None,
         chat_options: Mapping[str, Any] | None = None,
         trust_remote_code: bool = False,
@@ -82,15 +102,22 @@ class ContextExplainer:
         self.max_answer_tokens = whole_number("max_answer_tokens", max_answer_tokens, 1)
         if template is not None and self.sources.turns:
             raise InputError("a chat is its own prompt; leave template= out, or pass the sources as a list of strings")
+        check_choice("mode", mode, ("logprobs", "sample"))
+        how = {"samples": samples, "score": score, "judge": judge, "temperature": temperature}
+        seed = options.get("seed", 0)
+        self.sampling = Sampling(**how, seed=randbits(32) if seed is None else seed) if mode == "sample" else None
+        if self.sampling is None and Sampling(**how) != Sampling():
+            raise InputError('samples=, score=, judge= and temperature= are for mode="sample"; leave them out')
         self.language_model = language_model_of(model, tokenizer, device, chat_options, trust_remote_code)
         self.spending = Spending(self.language_model, prices, max_cost)
-        chats = self.language_model.chats
+        chats = self.language_model.chats if self.sampling is None else self.language_model.samples_chats
         if not chats and (self.sources.turns or (template is not None and not isinstance(template, (str, SourceTemplate)))):
-            raise InputError(f"{self.language_model.name} has no chat template; pass strings, and template= as a string")
+            also = ', or mode="sample"' if self.language_model.samples_chats else ""
+            raise InputError(f"{self.language_model.name} has no chat template; pass strings, and template= as a string{also}")
         self.template = SourceTemplate(template if template is not None else CHAT if chats else PLAIN)
         n = len(self.sources.spans)
         if queries is None and options.get("tolerance") is None:
-            queries = min(max(8 * n, _LEAST_QUERIES), 1000)
+            queries = QUERIES if zooms(n, find_method(method)) else min(max(8 * n, _LEAST_QUERIES), 1000)
         unknown = sorted(options.keys() - (CallOptions.__annotations__.keys() - {"unit", "target", "long"}))
         if unknown:
             raise TypeError(f"ContextExplainer has no option {unknown[0]!r}")
@@ -123,8 +150,15 @@ class ContextExplainer:
         seconds: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Iterator[Step]:
-        """Explain an answer in rounds, the first of few queries and the last as a call does; see `Explainer.steps`."""
+        """Explain an answer in rounds, the first of few queries and the last as a call does; see `Explainer.steps`.
+
+        Many sources are explained from coarse to fine, in one step.
+        """
         explainer, options, finished = self._prepared(question, answer, None, None, options)
+        if zooms(len(self.sources.spans), find_method(options.get("method", self._options["method"]))):
+            e = finished(explainer(self.sources.text, **options))
+            yield Step(1, e.queries, e.queries, True, e, final=True)
+            return
         for step in explainer.steps(self.sources.text, first=first, seconds=seconds, **options):
             yield step if step.explanation is None else step._replace(explanation=finished(step.explanation))
 
@@ -146,14 +180,15 @@ class ContextExplainer:
 
         def about(e: Explanation) -> Explanation:
             part, tokens = model.parts[e.target], model.parts[e.target].n_tokens
+            figures = {"answer tokens": float(tokens), "log probability per token": float(e.score) / tokens} if tokens else {}
             return replace(
                 e,
                 answer=Answer(question, said, part.start, part.stop, generated, tokens),
-                figures={**e.figures, "answer tokens": float(tokens), "log probability per token": float(e.score) / tokens},
+                figures={**e.figures, **figures},
                 details=tuple(map(about, e.details)),
             )
 
-        return explainer, options, lambda e: replace(about(e), notes=(*e.notes, *_replaceable(e)))
+        return explainer, options, about
 
     def estimate(self, question: str = "", answer: str | None = None, **options: Unpack[CallOptions]) -> Estimate:
         """Return what a call will ask and cost; the model is asked nothing.
@@ -224,22 +259,26 @@ class ContextExplainer:
             raise InputError("the template has no place for a question; add {question} to it")
         return question
 
-    def _explainer(self, question: str, answer: str) -> tuple[Explainer, Continuation]:
+    def _explainer(self, question: str, answer: str) -> tuple[Explainer, AnswerModel]:
         """Return the explainer of an answer, with all sentences of the answer as labels."""
         if (question, answer) not in self._explainers:
             self._explainers[question, answer] = self._made(question, answer)
         explainer = self._explainers[question, answer]
-        assert isinstance(explainer.model, Continuation)
+        assert isinstance(explainer.model, AnswerModel)
         return explainer, explainer.model
 
     def _made(self, question: str, answer: str, guess: bool = False) -> Explainer:
         """Return a new explainer of an answer; all of them share what may be spent."""
-        model = Continuation(self.language_model, self.sources, self.template, question, answer, guess)
+        asked, most = (self.language_model, self.sources, self.template, question, answer), self.max_answer_tokens
+        if not guess and self._generated.get(question) != answer:  # samples may be as long as an answer that is given
+            most = max(most, 2 * about_tokens(len(answer)))
+        model = Continuation(*asked, guess) if self.sampling is None else SampledAnswer(*asked, self.sampling, most)
         spans = sentences(answer)
         for number, (start, stop) in enumerate(spans.tolist() if len(spans) > 1 else [], 1):
             model.select(start, stop, f"{SENTENCE}{number}")
         explainer = Explainer(model, unit=self.sources.kind, **self._options)
         explainer.engine.spending = self.spending
+        explainer.pipeline = ZoomPipeline(model, explainer.engine)
         return explainer
 
     def _explainer_of(self, explanation: Explanation) -> Explainer:
@@ -274,10 +313,11 @@ def context(
         answer: Default: the most probable one, written by the model from all sources.
         part: The number of a sentence of the answer, beginning with 1. Default: all of it.
         span: First character of a part of the answer, and the character after its last one.
-        **options: Options of `ContextExplainer`: unit, template, method, queries, max_answer_tokens, device, cache, seed, ...
+        **options: Options of `ContextExplainer`: unit, template, method, queries, max_answer_tokens, mode, cache, seed, ...
 
     Returns:
-        An explanation whose units are the sources, and whose score is the log probability of the answer in nats.
+        An explanation whose units are the sources, and whose score is the log probability of the answer in nats; with
+        ``mode="sample"`` the log odds that a sample agrees with it, or their mean similarity.
 
     Example:
         >>> e = slalom.context(model, tokenizer, ["Ada lives in Graz.", "It rains."], "Where does Ada live?")  # doctest: +SKIP
@@ -287,23 +327,7 @@ def context(
     return ContextExplainer(model, tokenizer, context, **options)(question, answer, part=part, span=span)
 
 
-def _replaceable(e: Explanation) -> list[str]:
-    """Return a sentence for each of the strongest pairs of sources that replace each other, as far as the surrogate tells."""
-    if not e.signed:
-        return []
-    least = max(_SAME_SHARE * abs(float(e.score) - float(np.asarray(e.base))), _SAME_NATS)
-    said = []
-    for (i, j), effect, _ in e.interactions(_SAME_MOST):
-        if float(np.max(effect)) <= -least:
-            one, other = (float(e.removal[k]) for k in (i, j))
-            said.append(
-                f"The {e.unit}s {i + 1} and {j + 1} can replace each other: without both the {e.scale} falls by"
-                f" {one + other - float(np.max(effect)):.2f}, without one of them by {one:.2f} or {other:.2f} (predicted)."
-            )
-    return said
-
-
-def _selected(model: Continuation, part: int | str | None, span: tuple[int, int] | None) -> str:
+def _selected(model: AnswerModel, part: int | str | None, span: tuple[int, int] | None) -> str:
     """Return the label of a part of the answer."""
     if span is None:
         name = f"{SENTENCE}{part}" if isinstance(part, int) else str(part)

@@ -10,11 +10,12 @@ import numpy as np
 from slalom.core.checks import check_choice
 from slalom.errors import InputError, require
 from slalom.models.continuation import LanguageModel
-from slalom.models.prompts import messages
-from slalom.models.sources import Sources
-from slalom.text import CHOSEN, UnitFunction, chosen_spans, paragraphs, sentences
+from slalom.models.prompts import chat_messages, said
+from slalom.models.sources import Messages, Sources
+from slalom.text import CHOSEN, UnitFunction, chosen_spans, paragraphs, sentences, words
 
-UNITS = ("sentence", "paragraph", "document", "turn")
+UNITS = ("document", "paragraph", "sentence", "word", "turn")  # from coarse to fine; those of a chat
+_SPLITS = (paragraphs, sentences, words)
 _SEPARATOR = "\n\n"  # between documents, and between turns where they are shown
 
 
@@ -50,7 +51,7 @@ def sources_of(context: Any, unit: str | UnitFunction | None = None) -> Sources:
     if not isinstance(context, str) and isinstance(context, Sequence) and context and isinstance(context[0], Mapping):
         if unit not in (None, "turn"):
             raise InputError(f"the units of a chat are its turns; got unit={unit!r}; leave it out")
-        return _chat(messages(context, "a context"))
+        return _chat(chat_messages(context))
     if not isinstance(context, str) and not isinstance(context, Sequence):
         raise InputError(f"a context must be a text, a list of texts or a list of chat messages; got {type(context).__name__}")
     documents = [context] if isinstance(context, str) else list(context)
@@ -60,22 +61,33 @@ def sources_of(context: Any, unit: str | UnitFunction | None = None) -> Sources:
         raise InputError('turns are those of a chat: pass a list of {"role": "user", "content": "..."}')
     kind = unit or ("sentence" if isinstance(context, str) else "document")
     text, spans = _joined(documents)
-    if kind != "document":
-        split = partial(chosen_spans, function=kind) if callable(kind) else paragraphs if kind == "paragraph" else sentences
-        spans = np.concatenate([start + split(text[start:stop]) for start, stop in spans.tolist()])
-    return Sources(text, spans, CHOSEN if callable(kind) else kind)
+    chosen = (paragraphs, sentences, partial(chosen_spans, function=kind)) if callable(kind) else _SPLITS[: UNITS.index(kind)]
+    parts = [spans, *(np.concatenate([a + split(text[a:b]) for a, b in spans.tolist()]) for split in chosen)]
+    starts = parts[-1][:, 0]
+    levels = tuple(np.unique(np.searchsorted(starts, np.concatenate(parts[:i])[:, 0])) for i in range(1, len(parts)))
+    return Sources(text, parts[-1], CHOSEN if callable(kind) else kind, levels=levels)
 
 
-def _chat(turns: tuple[tuple[str, str], ...]) -> Sources:
-    """Return the turns of a chat; its system messages stay in their places."""
-    before = np.cumsum([turn[0] != "system" for turn in turns]).tolist()
-    system = tuple((n, turn) for n, turn in zip(before, turns, strict=True) if turn[0] == "system")
-    others = [turn for turn in turns if turn[0] != "system"]
-    question = others.pop()[1] if others and others[-1][0] == "user" else ""
-    if not others:
+def _chat(messages: list[Mapping[str, Any]]) -> Sources:
+    """Return the turns of a chat; its system messages and its question stay in their places.
+
+    The question is the last message, or the last of the user where the chat ends with the answer of a tool.
+    """
+    asks = [i for i, message in enumerate(messages) if message["role"] == "user"]
+    ends = [message["role"] for message in messages if message["role"] != "system"][-1:]
+    asked = asks[-1] if asks and ends in (["user"], ["tool"]) else None
+    fixed, turns = list[tuple[int, Mapping[str, Any]]](), list[Messages]()
+    for i, message in enumerate(messages):
+        if message["role"] == "system" or i == asked:
+            fixed.append((len(turns), message))
+        elif message["role"] == "tool" and turns and turns[-1][0].get("tool_calls") and messages[i - 1] is turns[-1][-1]:
+            turns[-1] = (*turns[-1], message)  # servers and templates refuse a call without its answers
+        else:
+            turns.append((message,))
+    if not turns:
         raise InputError("a chat must have at least one turn before the question, besides system messages")
-    text, spans = _joined([f"{role}: {content}" for role, content in others])
-    return Sources(text, spans, "turn", tuple(others), system, question)
+    text, spans = _joined(["\n".join(f"{message['role']}: {said(message)}" for message in turn) for turn in turns])
+    return Sources(text, spans, "turn", tuple(turns), tuple(fixed), "" if asked is None else said(messages[asked]))
 
 
 def _joined(parts: list[str]) -> tuple[str, Any]:

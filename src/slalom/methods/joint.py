@@ -109,7 +109,10 @@ class JointMethod(Method):
         keep, scores, units = context.plan.keep, context.observed or Observed(context.scores), context.units
         notes = self.words.notes(context.budget > 0) if self.words else ()
         if (len(keep) > 1 or not self.words) and (constant := _constant(keep, scores)):
-            return MethodResult(constant.model, constant.r2, constant.diagnosis, notes=notes)
+            if scores.variance is None:
+                return MethodResult(constant.model, constant.r2, constant.diagnosis, notes=notes)
+            noise = np.full(len(units), np.sqrt(2.0 * scores.variance.mean()))  # counts may be equal by chance
+            return MethodResult(constant.model, 0.0, constant.diagnosis, errors={"removal": noise, "value": noise}, notes=notes)
         before = context.before
         found = before if isinstance(before, Fitted) else self._fit(context, before)
         model = found.model
@@ -151,6 +154,13 @@ class JointMethod(Method):
         if kernels and units.move:
             kernels.append(PlaceKernel(keep, units.sizes))
         return fitted(_counts(keep, types), scores, _profile(keep), kernels, types, before=before, known=known)
+
+    def effects(self, units: Units, keep: Keep, scores: Observed) -> tuple[Floats, Floats]:
+        """Return the Shapley values (n,) by any rows (m, n), and their standard errors; 0 where rows do not differ."""
+        if _constant(keep, scores):
+            return np.zeros(len(units)), np.zeros(len(units))
+        found = self.posterior(units, keep, scores)
+        return found.model.shapley(), found.errors(_orders(len(units), units.shared.type_of_unit))
 
     def surrogate(self, units: Units, keep: Keep, scores: Observed) -> Surrogate:
         """Return the surrogate of any rows (m, n); a constant where they do not differ."""

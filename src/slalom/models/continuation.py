@@ -20,6 +20,7 @@ from slalom.errors import InputError, ModelError
 from slalom.models.base import Model
 from slalom.models.costs import Charged, Usage, about_tokens
 from slalom.models.head import Decision, Head
+from slalom.models.prompts import said
 from slalom.models.removal import Removal
 from slalom.models.sources import Prompt, SourceReading, Sources, SourceTemplate
 
@@ -28,18 +29,27 @@ ANSWER, SENTENCE = "answer", "sentence "  # labels of the whole answer, and of a
 
 
 class LanguageModel(Charged, ABC):
-    """A language model that continues prompts: a local one, or a server. Concrete ones are final."""
+    """A language model that continues prompts: a local one, or a server. Concrete ones are final.
+
+    It gives log probabilities (`tokens`, `log_probs`), or samples (`sample`), or both.
+    """
 
     name: str  # in messages and results
     chats: bool  # whether it takes chat messages
 
-    @abstractmethod
     def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
         """Return the character spans (t, 2) of the tokens of an answer."""
+        raise ModelError(f'{self.name} gives no log probabilities; use mode="sample"')
 
-    @abstractmethod
     def log_probs(self, prompts: Sequence[Prompt], answer: str, lead: str) -> Floats:
         """Return the log probabilities (n_prompts, t) of the tokens of an answer after each prompt."""
+        raise ModelError(f'{self.name} gives no log probabilities; use mode="sample"')
+
+    def sample(
+        self, prompts: Sequence[Prompt], most: int, count: int, temperature: float = 1.0, seed: int = 0
+    ) -> list[list[str]]:
+        """Return samples of answers to each prompt, of so many tokens at most, without white space at their ends."""
+        raise ModelError(f'{self.name} gives no samples; use mode="logprobs"')
 
     @abstractmethod
     def generate(self, prompt: Prompt, most: int) -> str:
@@ -48,6 +58,15 @@ class LanguageModel(Charged, ABC):
     @abstractmethod
     def identity(self) -> str | None:
         """Return a string that changes whenever the answers may change; None where that is unknown."""
+
+    @property
+    def samples_chats(self) -> bool:
+        """Whether it takes chat messages where it samples."""
+        return self.chats
+
+    def times_read(self, count: int) -> int:
+        """Return how often a prompt is read, at most, for so many samples."""
+        return count
 
 
 class Part(NamedTuple):
@@ -59,79 +78,40 @@ class Part(NamedTuple):
 
     @property
     def n_tokens(self) -> int:
-        """Number of tokens that overlap it."""
+        """Number of tokens that overlap it; 0 where they are not known."""
         return int(self.tokens.sum())
 
 
-@final
-class Continuation(Model):
-    """An answer of a language model to a question about sources, as a model of the sources.
+class AnswerModel(Model, ABC):
+    """An answer of a language model to a question about sources, as a model of the sources. Concrete ones are final.
 
-    Args:
-        guess: Whether to ask nothing, for an estimate: a token of the answer then has four characters.
+    Its labels are parts of the answer, all from the same queries.
     """
 
-    batch_tokens = 64
+    parts: dict[str, Part]
 
     def __init__(
-        self,
-        language_model: LanguageModel,
-        sources: Sources,
-        template: SourceTemplate,
-        question: str,
-        answer: str,
-        guess: bool = False,
+        self, language_model: LanguageModel, sources: Sources, template: SourceTemplate, question: str, answer: str
     ) -> None:
         if not answer.strip():
             raise InputError(f"an answer must not be empty; got {answer!r}")
         self.language_model, self.sources, self.template = language_model, sources, template
-        self.question, self.answer = question, answer
+        self.name, self.question, self.answer, self.parts = language_model.name, question, answer, {}
         self.said = answer.lstrip()  # the template says what stands before an answer
-        self.name, self.lead = language_model.name, "" if sources.turns else template.lead
-        ends = np.arange(0, len(self.said), 4)
-        tokens = np.stack([ends, ends + 4], axis=1) if guess else language_model.tokens(self.said, self.lead)
-        self.spans = _at_least_one(tokens, len(self.said)) + len(answer) - len(self.said)
-        self.spans[:1, 0] = 0
-        self.parts: dict[str, Part] = {}
-        self.select(0, len(answer), ANSWER)
-        content = (template.content, sources.system, question, self.said)
+        content = (template.content, sources.fixed, question, self.said)
         self.variant = blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
+    @abstractmethod
     def select(self, start: int, stop: int, name: str) -> str:
         """Make a part of the answer a label, and return its name."""
-        tokens = (self.spans[:, 0] < stop) & (self.spans[:, 1] > start)
-        if not 0 <= start < stop <= len(self.answer) or not tokens.any():
-            raise InputError(
-                f"a span of the answer must be two numbers 0 <= start < stop <= {len(self.answer)}; got {start} and {stop}"
-            )
-        self.parts[name] = Part(start, stop, tokens)
-        self.head = Head("labels", tuple(self.parts), probabilistic=False, measure=SCALE)
-        return name
 
     @property
     def details(self) -> tuple[str, ...]:
         return tuple(name for name in self.parts if name.startswith(SENTENCE))
 
     @property
-    def n_columns(self) -> int:
-        return len(self.spans)
-
-    @property
     def usage(self) -> Usage | None:
         return self.language_model.usage
-
-    def tokens_of(self, text: Prompt) -> tuple[int, int]:
-        read = prompt_tokens(text) + about_tokens(len(self.lead + self.said))
-        return read, 0 if self.usage is None else len(self.spans)
-
-    @property
-    def start_tokens(self) -> tuple[int, int]:
-        read, written = self.language_model.start_tokens
-        return (read + about_tokens(len(self.said)), written) if read else (0, 0)
-
-    def observe(self, outputs: Floats, target: int | Literal["all"]) -> Observed:
-        assert target != "all"  # the head has independent labels
-        return Observed(outputs[:, self.parts[self.head.labels[target]].tokens].sum(axis=1))
 
     def decisions(self, texts: Sequence[str], outputs: Floats) -> list[Decision]:
         return [Decision(None, None)] * len(texts)
@@ -152,6 +132,61 @@ class Continuation(Model):
     def identity(self) -> str | None:
         return self.language_model.identity()
 
+
+@final
+class Continuation(AnswerModel):
+    """An answer whose score is its log probability.
+
+    Args:
+        guess: Whether to ask nothing, for an estimate: a token of the answer then has four characters.
+    """
+
+    batch_tokens = 64
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        sources: Sources,
+        template: SourceTemplate,
+        question: str,
+        answer: str,
+        guess: bool = False,
+    ) -> None:
+        super().__init__(language_model, sources, template, question, answer)
+        self.lead = "" if sources.turns else template.lead
+        ends = np.arange(0, len(self.said), 4)
+        tokens = np.stack([ends, ends + 4], axis=1) if guess else language_model.tokens(self.said, self.lead)
+        self.spans = _at_least_one(tokens, len(self.said)) + len(answer) - len(self.said)
+        self.spans[:1, 0] = 0
+        self.select(0, len(answer), ANSWER)
+
+    def select(self, start: int, stop: int, name: str) -> str:
+        tokens = (self.spans[:, 0] < stop) & (self.spans[:, 1] > start)
+        if not 0 <= start < stop <= len(self.answer) or not tokens.any():
+            raise InputError(
+                f"a span of the answer must be two numbers 0 <= start < stop <= {len(self.answer)}; got {start} and {stop}"
+            )
+        self.parts[name] = Part(start, stop, tokens)
+        self.head = Head("labels", tuple(self.parts), probabilistic=False, measure=SCALE)
+        return name
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.spans)
+
+    def tokens_of(self, text: Prompt) -> tuple[int, int]:
+        read = prompt_tokens(text) + about_tokens(len(self.lead + self.said))
+        return read, 0 if self.usage is None else len(self.spans)
+
+    @property
+    def start_tokens(self) -> tuple[int, int]:
+        read, written = self.language_model.start_tokens
+        return (read + about_tokens(len(self.said)), written) if read else (0, 0)
+
+    def observe(self, outputs: Floats, target: int | Literal["all"]) -> Observed:
+        assert target != "all"  # the head has independent labels
+        return Observed(outputs[:, self.parts[self.head.labels[target]].tokens].sum(axis=1))
+
     def submit(self, inputs: list[Prompt]) -> Floats:
         return self.language_model.log_probs(inputs, self.said, self.lead)
 
@@ -163,7 +198,7 @@ class Continuation(Model):
 
 def prompt_tokens(prompt: Prompt) -> int:
     """Return about how many tokens a prompt has."""
-    return about_tokens(len(prompt) if isinstance(prompt, str) else sum(len(message["content"]) for message in prompt))
+    return about_tokens(len(prompt) if isinstance(prompt, str) else sum(len(said(message)) for message in prompt))
 
 
 def _at_least_one(spans: NDArray[np.int64], n: int) -> NDArray[np.int64]:

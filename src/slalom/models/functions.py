@@ -98,6 +98,10 @@ class Infill:
             raise InputError("infill needs a masked language model: its tokenizer has no mask token")
         self.model, self.tokenizer = model, tokenizer
         self.samples, self.seed = whole_number("samples", samples, 1), whole_number("seed", seed, 0)
+        from slalom.models.huggingface.fingerprint import identity_of  # noqa: PLC0415
+
+        # By which settings know it: another model, number of samples or seed fills gaps otherwise.
+        self.__qualname__ = f"Infill({type(model).__name__} {identity_of(model)[:8]}, samples={samples}, seed={seed})"
 
     @cached_property
     def _words(self) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@
 The template is never taken apart: what it adds to the text is in every query.
 """
 
+import json
 import re
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
@@ -142,6 +143,48 @@ def messages(content: Any, what: str) -> tuple[tuple[str, str], ...]:
         f'{what} must be a string or a list of messages such as {{"role": "user", "content": "..."}}; got'
         f" {type(content).__name__}"
     )
+
+
+def said(message: Mapping[str, Any]) -> str:
+    """Return the text of a chat message: its content, and the calls of tools.
+
+    Example:
+        >>> said({"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "add", "arguments": "{}"}}]})
+        'add({})'
+        >>> said({"role": "user", "content": [{"type": "text", "text": "Is"}, {"type": "text", "text": "it?"}]})
+        'Is\\nit?'
+    """
+    content = message.get("content") or ""
+    parts = [content] if isinstance(content, str) else [part["text"] for part in content]
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    return "\n".join([*filter(None, parts), *(f"{call['name']}({_plain(call.get('arguments', ''))})" for call in calls)])
+
+
+def _plain(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def chat_messages(content: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """Return the messages of a chat as they came: with contents of text parts, calls of tools and further keys.
+
+    Raises:
+        InputError: One of them is no message, or has other contents than text.
+    """
+    chat = list[Mapping[str, Any]]()
+    for message in content:
+        rich = isinstance(message, Mapping) and (bool(message.get("tool_calls")) or isinstance(message.get("content"), list))
+        ((role, text),) = messages([{"role": message.get("role"), "content": ""} if rich else message], "a context")
+        chat.append(message if isinstance(message, Mapping) else {"role": role, "content": text})
+        for part in message["content"] if rich and isinstance(message.get("content"), list) else ():
+            if not isinstance(part, Mapping) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+                kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+                raise InputError(f'a part of a message must be {{"type": "text", "text": "..."}}; got {kind!r}; leave it out')
+    try:
+        json.dumps([chat, *map(said, chat)])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        expected = '{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}'
+        raise InputError(f"messages of a chat must be JSON, and calls of tools such as {expected}") from None
+    return chat
 
 
 @final

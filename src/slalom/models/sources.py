@@ -7,9 +7,10 @@ Removing a source removes the white space after it too. The whole context is pas
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ from slalom.models.strings import StringReading
 CONTEXT, QUESTION = "{context}", "{question}"
 PLAIN = "{context}\n\nQuestion: {question}\nAnswer:"
 CHAT = ({"role": "user", "content": "Context: {context}\n\nQuestion: {question}"},)
-Prompt: TypeAlias = str | list[dict[str, str]]
+Messages: TypeAlias = tuple[Mapping[str, Any], ...]
+Prompt: TypeAlias = str | list[dict[str, Any]]
 
 
 @final
@@ -31,12 +33,11 @@ class Sources:
 
     text: str  # the context as one text
     spans: NDArray[np.int64]  # where its n parts are in the text, (n, 2)
-    kind: str  # "sentence", "paragraph", "document" or "turn"
-    turns: tuple[tuple[str, str], ...] = ()  # the chat messages of the parts (n,), for turns
-    system: tuple[
-        tuple[int, tuple[str, str]], ...
-    ] = ()  # that stay, each after a number of turns, of which the question is one
-    question: str = ""  # the last turn of a chat, where it is of the user
+    kind: str  # "word", "sentence", "paragraph", "document" or "turn"
+    turns: tuple[Messages, ...] = ()  # the chat messages of the parts (n,), for turns; calls of tools go with their answers
+    fixed: tuple[tuple[int, Mapping[str, Any]], ...] = ()  # messages that stay, each after a number of turns
+    question: str = ""  # that of a chat, which is fixed
+    levels: tuple[NDArray[np.int64], ...] = ()  # the first parts of coarser ones, such as documents, from coarse to fine
 
 
 @final
@@ -86,10 +87,11 @@ class SourceReading(Reading):
         return [self.template.fill(context, self.question) for context in contexts]
 
     def _chat(self, row: NDArray[np.bool_]) -> Prompt:
-        kept = [(i, self.sources.turns[i]) for i in np.flatnonzero(row).tolist()]
-        asked = [(len(self.sources.turns), ("user", self.question))] if self.question else []
-        ordered = sorted((*self.sources.system, *kept, *asked), key=lambda message: message[0])  # system messages first
-        return [{"role": role, "content": content} for _, (role, content) in ordered]
+        turns, asked = self.sources.turns, {"role": "user", "content": self.question}
+        kept = [(i, message) for i in np.flatnonzero(row).tolist() for message in turns[i]]
+        last = [] if self.sources.question else [(len(turns), asked)]
+        ordered = sorted((*self.sources.fixed, *kept, *last), key=lambda message: message[0])  # what stays comes first
+        return [dict(message) for _, message in ordered]
 
 
 def _filled(part: str, context: str, question: str) -> str:

@@ -44,7 +44,7 @@ class Pieces:
         if kept.all():
             return [self.text]
         if self.removal == "drop":
-            return [self._joined(np.flatnonzero(kept).tolist())]
+            return [self._joined(kept)]
         if isinstance(self.removal, str):
             return ["".join(piece if there else self._covered(piece) for piece, there in zip(self.pieces, kept, strict=True))]
         parts: list[str | None] = []
@@ -59,13 +59,14 @@ class Pieces:
         body = piece.rstrip()
         return (_MASK if self.removal == "mask" else " " * len(body)) + piece[len(body) :]
 
-    def _joined(self, numbers: list[int]) -> str:
+    def _joined(self, kept: NDArray[np.bool_]) -> str:
         parts: list[str] = []
-        for before, i in pairwise([-1, *numbers]):
-            piece = self.pieces[i]
-            if parts and i != before + 1 and all(map(_WORD_CHARACTER.match, (parts[-1][-1], piece.lstrip()[:1]))):
+        edges = np.flatnonzero(np.diff(kept, prepend=False, append=False))  # where runs of kept pieces begin and end
+        for start, stop in edges.reshape(-1, 2).tolist():
+            run = "".join(self.pieces[start:stop])
+            if parts and all(map(_WORD_CHARACTER.match, (parts[-1][-1], run.lstrip()[:1]))):
                 parts.append(" ")
-            parts.append(piece)
+            parts.append(run)
         return "".join(parts).strip()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ _CELLS = 40_000_000  # entries of presence matrices that are held in memory at o
 _BLOCK, _FITS = 32, 10.0
 
 
-@final
 class Pipeline:
     """Explains texts with one model and its engine.
 

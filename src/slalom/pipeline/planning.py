@@ -1,6 +1,7 @@
 """The first two stages: a text as the model reads it, and all queries that are asked about it."""
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -103,7 +104,7 @@ def read(
         cells = text.cells(find, whole)
     elif cells is None and chosen:
         cells = find(text)
-    unit = unit if isinstance(unit, str) else CHOSEN
+    unit = kind = unit if isinstance(unit, str) else CHOSEN
     given = model.given_units(text, unit)
     if given is None and cells is None and unit not in KINDS:
         raise InputError(f"unit must be one of {', '.join(map(repr, KINDS))}; {unit}s are units of slalom.context")
@@ -116,7 +117,16 @@ def read(
         reading = model.read(text, long, given)
         unit = "type" if unit == "type" else "token"
     made = units(text, unit, reading.names, reading.spans, reading.types, cells)
+    if given is not None and len(made) < len(reading.names):
+        made = replace(made, names=tuple(_run_names(made, kind)))
     return reading, made if model.removal == "drop" or callable(model.removal) else replace(made, move=False)
+
+
+def _run_names(runs: Units, kind: str) -> Iterator[str]:
+    """Yield the names of units that are runs of the units which a model knows: their numbers."""
+    ends = runs.sizes.cumsum().tolist()
+    for name, size, end in zip(runs.names, runs.sizes.tolist(), ends, strict=True):
+        yield name if size == 1 else f"{kind}s {end - size + 1} to {end}"
 
 
 def plan(model: Model, text: Any, options: Options, number: int = 0, where: str = "") -> Task:

@@ -13,7 +13,7 @@ from slalom.render.palette import strengths, wash
 from slalom.result import Explanation
 from slalom.result.plain import number
 from slalom.result.scale import opposite
-from slalom.result.wording import fidelity_text, prediction_text, rests_on, unit_texts
+from slalom.result.wording import fidelity_text, prediction_text, rests_on, source_numbers, unit_texts
 from slalom.text import printable
 
 _UNCERTAIN = 0.25  # strength at most of an effect that is not distinguishable from zero
@@ -29,6 +29,7 @@ def notebook(e: Explanation) -> str:
     certain = e.certain()
     parts, texts = [], unit_texts(e, range(len(e)))
     cut, fields = cut_text(e)
+    numbered = source_numbers(e)
     largest = np.max(np.abs([x for _, _, *both in fields for x in both if x is not None]), initial=1e-300)
     for text, i, *field in cut:
         if i is None:
@@ -39,7 +40,7 @@ def notebook(e: Explanation) -> str:
         if certain is not None and not certain[i]:
             line, colour = "dotted", wash(float(np.clip(shares[i], -_UNCERTAIN, _UNCERTAIN)), e.signed)
         look = f"background:{colour};border-bottom:2px {line} {colour};border-radius:3px;padding:1px 0"
-        number_of = f"<small>[{i + 1}]</small> " if e.answer else ""
+        number_of = f"<small>[{numbered[i]}]</small> " if e.answer else ""
         parts.append(f'{number_of}<span style="{look}" title="{escaped(numbers)}">{escaped(text)}</span>')
     other = opposite(e, label)
     keys = (

@@ -25,6 +25,8 @@ from slalom.result.wording import (
     queries_text,
     rests_on,
     score_of,
+    source_names,
+    source_numbers,
 )
 from slalom.text import printable
 
@@ -71,7 +73,7 @@ def show(e: Explanation, screen: Console, top: int, number: str = "", flip: Flip
     remarks = [Text(no_single_unit(e), "bold")] if e.saturated else []
     if isinstance(flip, Flip):
         for i in flip.units:
-            text.stylize(_REMOVED, *e.spans[i].tolist())
+            text.stylize(_REMOVED, *folded(e)[1][i])
     if flip is not None:
         remarks.append(Text(f"flip: {harmless(sentence(e, flip) if isinstance(flip, Flip) else flip)}"))
     text = text if e.answer is None else _numbered(e, text)
@@ -120,9 +122,12 @@ def _answer(e: Explanation) -> list[Text]:
 
 
 def _numbered(e: Explanation, text: Text) -> Text:
-    """Return the text of sources with their numbers."""
-    before, *parts = text.divide(e.spans[:, 0].tolist())
-    return Text.assemble(before, *(piece for i, part in enumerate(parts, 1) for piece in ((f"[{i}] ", "dim"), part)))
+    """Return the text of sources with their numbers, which the names of runs have."""
+    before, *parts = text.divide([start for start, _ in folded(e)[1]])
+    numbers = [f"[{number}] " if n == 1 else "" for number, n in zip(source_numbers(e), e.sizes.tolist(), strict=True)]
+    return Text.assemble(
+        before, *(piece for number, part in zip(numbers, parts, strict=True) for piece in ((number, "dim"), part))
+    )
 
 
 def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
@@ -130,15 +135,25 @@ def coloured(e: Explanation, effect: Floats, sixteen: bool = False) -> Text:
 
     An effect that is not distinguishable from zero has the weakest colour at most.
     """
-    line = Text(harmless(e.text))
+    shown, spans = folded(e)
+    line = Text(harmless(shown))
     positive, negative, neutral = _SIXTEEN if sixteen else (_FOR, _AGAINST, _NEUTRAL)
     doubtful = _uncertain(e, "removal")
     for i, share in enumerate(strengths(effect, e.full_effect()).tolist()):
-        start, stop = e.spans[i].tolist()
+        start, stop = spans[i]
         if abs(share) >= _LEAST and stop > start:
             ramp = neutral if not e.signed else negative if share < 0 else positive
             line.stylize(ramp[0 if doubtful[i] else min(int(abs(share) * 4), 3)], start, stop)
     return line
+
+
+def folded(e: Explanation) -> tuple[str, list[tuple[int, int]]]:
+    """Return the text and the spans of its units; of a long context every unit in a line, and the names of runs of sources."""
+    if e.answer is None or e.sizes.max() == 1:
+        return e.text, [(start, stop) for start, stop in e.spans.tolist()]
+    lines = [e.text[a:b] if n == 1 else f"[{name}]" for name, n, (a, b) in zip(e.units, e.sizes, e.spans.tolist(), strict=True)]
+    stops = np.cumsum([len(line) + 1 for line in lines]) - 1
+    return "\n".join(lines), [(int(stop) - len(line), int(stop)) for stop, line in zip(stops, lines, strict=True)]
 
 
 class _Listed(NamedTuple):
@@ -158,8 +173,8 @@ def _table(e: Explanation, top: int, width: int) -> _Listed:
     by = leading_score(e)
     chosen = np.argsort(-np.abs(e.scores(by)), kind="stable")[:top]
     unit = "token" if e.unit == "type" else e.unit
-    number = "[{}] " if e.answer else ""
-    names = [number.format(i + 1) + short(e.units[i], max(width // 3, 12)) + occurrence(e.units, i) for i in chosen]
+    known = source_names(e) if e.answer else e.units
+    names = [short(known[i], max(width // 3, 12)) + occurrence(e.units, i) for i in chosen]
 
     def columns(intervals: bool) -> list[tuple[str, list[Text]]]:
         cells = [(_title(e), _effects(e, "removal", chosen, intervals))]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from slalom.result.explanation import Explanation
 
 _LEAST_NATS, _LEAST_SHARE = 1.0, 0.1  # Shapley value of a source that counts: itself, and of what all sources do
+_LEAST_SIMILARITY = 0.1  # where the score is no log probability nor log odds
 _ALIKE = 0.5  # of the effect of two sources together: one of them alone has less where they can replace each other
 _PAIRS = 100  # pairs of sources that are looked at
 
@@ -30,7 +31,7 @@ class Answer(NamedTuple):
         start: First character of the part that is explained.
         stop: The character after its last one.
         generated: Whether the language model wrote it; else it was given.
-        tokens: Number of tokens of the part that is explained.
+        tokens: Number of tokens of the part that is explained; 0 where samples are compared with it.
     """
 
     question: str
@@ -125,6 +126,10 @@ class AnswerSentence:
         """Return its predicted log probability where some of the sources are kept, (m,) for rows (m, n)."""
         return self.explanation.predict(keep)
 
+    @property
+    def _least(self) -> float:
+        return _LEAST_SIMILARITY if self.explanation.scale == "similarity" else _LEAST_NATS
+
     @cached_property
     def sources(self) -> tuple[int, ...]:
         """The sources that it rests on, strongest first.
@@ -133,7 +138,7 @@ class AnswerSentence:
         says the same, in the order in which their removal, one after another, lowers the predicted log probability most.
         """
         e, shares = self.explanation, self.explanation.scores("shapley")
-        least = max(_LEAST_NATS, _LEAST_SHARE * abs(self.score - self.without))
+        least = max(self._least, _LEAST_SHARE * abs(self.score - self.without))
         errors = e.standard_errors("shapley")
         sure = shares - (0.0 if errors is None else NORMAL_95 * errors) > 0.0
         return tuple(in_turn(e, np.flatnonzero((shares >= least) & sure).tolist()))
@@ -156,7 +161,8 @@ class AnswerSentence:
     @property
     def from_memory(self) -> bool:
         """Whether it rests on nothing in the context: no source counts, nor do all of them together."""
-        return not self.sources and self.score - self.without < _LEAST_NATS
+        together = float(self.predict(np.ones(len(self.effects)))) - self.without  # scores may be noisy
+        return not self.sources and together < self._least
 
 
 def in_turn(e: "Explanation", sources: Sequence[int]) -> list[int]:

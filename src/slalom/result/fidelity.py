@@ -19,6 +19,7 @@ from slalom.core.checks import Floats, freeze
 from slalom.errors import count, plural
 
 LEAST_QUERIES = 8  # for an R2
+_CHANCE = 3.0  # standard errors of a variance
 _LOWEST = -10  # R2 below this is shown as "below -10"
 _MANY = 100  # queries that tell R2 to three digits; fewer tell two
 EXACT = 1.0 - 1e-9  # an R2 that differs from 1 by rounding
@@ -65,6 +66,14 @@ class Quality(NamedTuple):
     def below_zero(self) -> bool:
         """Whether the mean answer predicts better."""
         return self.r2 is not None and self.r2 < 0.0
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether the error is larger than that of the answers themselves, by more than so few queries make it."""
+        if self.r2 is None or not self.ceiling:
+            return self.ceiling is None
+        chance = _CHANCE * float(np.sqrt(2.0 / self.queries))
+        return 1.0 - self.r2 > (1.0 - self.ceiling) * (1.0 + chance)
 
     @property
     def useless(self) -> bool:

@@ -29,7 +29,8 @@ def remarks(e: "Explanation") -> Iterator[str]:
         yield f"The scores of {e.method} have no sign: {why}"
     if e.saturated:
         yield no_single_unit(e)
-    below_zero = [(quality, where) for quality, where in e.fidelity.known if e.signed and quality.below_zero]
+    tested = [(quality, where) for quality, where in e.fidelity.known if e.signed and quality.beyond_noise]
+    below_zero = [(quality, where) for quality, where in tested if quality.below_zero]
     useless = " and ".join(where for quality, where in below_zero if quality.useless)
     steady = " and ".join(where for quality, where in below_zero if not quality.useless)
     if useless:

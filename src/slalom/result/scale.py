@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SHARE = 0.2  # of the distance: an effect of this size has the full colour
 FLOOR = 0.1  # log odds; 2.5 points of probability where the model is undecided
-UNDECIDED = ("output", "log probability")  # scales of numbers that decide nothing
+UNDECIDED = ("output", "log probability", "similarity")  # scales of numbers that decide nothing
 SATURATED = 0.05  # of the distance: where all effects are below, no single unit decides
 
 

@@ -49,7 +49,7 @@ def score_name(e: "Explanation") -> str:
 
 def score_of(e: "Explanation", label: str) -> str:
     """Return the name of the score of a class; a model that returns one number has no class to name."""
-    return label if e.prediction is None and len(e.labels) == 1 else f"{score_name(e)} of {label}"
+    return label if e.prediction is None and len(e.labels) == 1 and e.answer is None else f"{score_name(e)} of {label}"
 
 
 def one_unit(e: "Explanation") -> str:
@@ -111,18 +111,26 @@ def fidelity_text(e: "Explanation") -> str:
     return str(e.fidelity)
 
 
-def cited(sources: Iterable[int]) -> str:
-    """Return the numbers of sources that can replace each other: "[2] or [5]"."""
-    return " or ".join(f"[{i + 1}]" for i in sorted(sources))
+def source_numbers(e: "Explanation") -> list[str]:
+    """Return the number of each unit among all sources: "7", or "8 to 12" for a run of them."""
+    ends = zip(e.sizes.tolist(), e.sizes.cumsum().tolist(), strict=True)
+    return [str(end) if n == 1 else f"{end - n + 1} to {end}" for n, end in ends]
+
+
+def source_names(e: "Explanation") -> list[str]:
+    """Return the names of sources after their numbers; that of a run has them."""
+    given = zip(source_numbers(e), e.units, e.sizes.tolist(), strict=True)
+    return [f"[{number}] {name}" if n == 1 else name for number, name, n in given]
 
 
 def rests_on(sentence: "AnswerSentence") -> str:
     """Return what a sentence of an answer rests on, and by how much its score falls without that."""
-    parts, interval = list[str](), sentence.interval
+    parts, interval, numbers = list[str](), sentence.interval, source_numbers(sentence.explanation)
     for group in sentence.groups:
         effect, i = sentence.effect(group), group[0]
         half = 0.0 if interval is None or len(group) > 1 else float(interval[i, 1]) - effect
-        parts.append(f"{cited(group)} {effect:.2f}" + (f" ± {half:.2f}" if half > 0.0 else ""))
+        cited = " or ".join(f"[{numbers[k]}]" for k in sorted(group))
+        parts.append(f"{cited} {effect:.2f}" + (f" ± {half:.2f}" if half > 0.0 else ""))
     return ", ".join(parts) or ("from the model's own memory" if sentence.from_memory else "on no single source")
 
 

@@ -52,7 +52,7 @@ class Limits:
 
     characters: int = 50_000  # of a text, or of all sources of an answer
     units: int = 6_000  # of a text, as far as the model reads it
-    sources: int = 500  # of an answer
+    sources: int = 2_000  # of an answer
     queries: int = 5_000  # of an explanation
     keep_rows: int = 1_000  # rows, or texts, of one question to the model
     body: int = 2_000_000  # bytes

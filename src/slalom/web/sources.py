@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 from slalom.contexts import ContextExplainer
 from slalom.errors import InputError
@@ -30,13 +30,14 @@ class ServedSources:
     limits: Limits
     remote: bool = False  # whether sources leave this server
     cache: Path | None = None  # file of the model's answers
+    mode: Literal["logprobs", "sample"] = "logprobs"
 
     def __post_init__(self) -> None:
         self.queue = Queue("slalom sources", 1, self.limits.waiting)  # one thread: explainers share the model
         self._explainer = lru_cache(_KEPT)(self._made)
 
     def _made(self, sources: tuple[str, ...], unit: str, *_: str | None) -> ContextExplainer:
-        explainer = ContextExplainer(self.model, context=sources, unit=unit, cache=self.cache, progress=False)
+        explainer = ContextExplainer(self.model, context=sources, unit=unit, cache=self.cache, mode=self.mode, progress=False)
         if (n := len(explainer.sources.spans)) > self.limits.sources:
             most = f"{self.limits.sources:,}"
             raise InputError(f"there must be at most {most} sources; got {n:,}; choose unit 'paragraph' or 'document'")

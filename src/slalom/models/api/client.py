@@ -38,6 +38,7 @@ DEFAULT_URL = "https://api.openai.com/v1"
 DEFAULT_KEY = "OPENAI_API_KEY"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _CONNECT_SECONDS = 10.0
+FILTERS = ("content_filter", "content_policy_violation")  # codes of errors that are about the text
 _MAX_BYTES = 1_000_000  # of one answer
 _KEY_LIKE = re.compile(r"\b(?:sk|key|Bearer)[-_ ][^\s\"',;]{6,}")
 _RETRIES = "x-stainless-retry-count"  # header in which the openai client counts

@@ -21,7 +21,7 @@ from slalom.core.checks import Floats, whole_number
 from slalom.errors import InputError, ModelError
 from slalom.models.api import scores
 from slalom.models.api.answers import Outcome, Row, Rows, choices, content, from_log_probabilities, from_samples, missing
-from slalom.models.api.client import Client, Refused, is_number
+from slalom.models.api.client import FILTERS, Client, Refused, is_number
 from slalom.models.api.probe import SPELLED, Capabilities, Probe
 from slalom.models.base import Model, Reading, Report
 from slalom.models.costs import Usage, about_tokens
@@ -34,7 +34,6 @@ ModeName = Literal["auto", "logprobs", "sample"]
 _MODES = ("auto", "logprobs", "sample")
 _OUTPUT_TOKENS = 8  # per answer, as long as the server was not asked
 _HOPELESS = 20  # queries without any answer at the beginning
-_FILTERS = ("content_filter", "content_policy_violation")  # codes of errors that are about the text
 
 
 @final
@@ -210,7 +209,7 @@ class Api(Model):
         try:
             row = await self._row(text, way)
         except Refused as error:
-            if error.code not in _FILTERS:
+            if error.code not in FILTERS:
                 raise
             row = missing(Outcome.FILTERED, len(self.labels.names))
         return row.packed(-self.samples if way.sampled else way.size, way.noise, self.client.answering)

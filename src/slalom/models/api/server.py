@@ -1,12 +1,13 @@
-"""Language models behind a server that gives log probabilities of given words, for `slalom.context`.
+"""Language models behind a server, for `slalom.context`: log probabilities of given words, or samples.
 
     echo        a completion that repeats its prompt, with log probabilities: vLLM
     grammar     a completion that a grammar of tokens forces; log probabilities are those before the grammar: llama.cpp
 
-Which of the two a server can do is found out by asking it about a fixed short text. Prompts are strings: the server puts no
-chat template around them.
+Which of the two a server can do is found out by asking it about a fixed short text. Prompts are strings then: the server puts
+no chat template around them. Samples are asked of any server: chat messages by chat completions, strings by completions.
 """
 
+import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, final
@@ -16,14 +17,17 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError
-from slalom.models.api.client import Answer, Client, Refused
+from slalom.models.api.answers import choices, content
+from slalom.models.api.client import FILTERS, Answer, Client, Refused
 from slalom.models.continuation import LanguageModel
 from slalom.models.costs import Usage, about_tokens
 from slalom.models.sources import Prompt
 
 _PROBE = ("The sun rises in the east and sets in the", " west")
 _REQUESTS = 6  # with the probe, at most
-_NO_LOGS = "gives no log probabilities of given words; an answer can be explained with vLLM, llama.cpp or a local model"
+_NO_LOGS = 'gives no log probabilities of given words; use mode="sample", or vLLM, llama.cpp or a local model'
+_UNSUPPORTED = (400, 422)  # status where a server does not take an option
+_LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 class _Unreadable(ModelError):
@@ -63,6 +67,8 @@ class AnswerServer(LanguageModel):
         self.name = model
         self._mode: Literal["echo", "grammar"] | None = None
         self._tokens: dict[str, tuple[list[int], list[str]]] = {}
+        self._several: bool | None = None  # whether it takes n=
+        self._limit: str | None = None  # its name of the option that limits tokens
 
     def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
         pieces = self._tokenized(lead + answer)[1]
@@ -82,11 +88,49 @@ class AnswerServer(LanguageModel):
         return np.array(rows)
 
     def generate(self, prompt: Prompt, most: int) -> str:
-        answer = self.client.ask("completions", self._body(prompt, max_tokens=most))
-        try:
-            return str(answer["choices"][0]["text"]).strip().partition("\n")[0].strip()
-        except (KeyError, IndexError, TypeError):
-            raise ModelError(f"{self._where} answered a completion without text") from None
+        return self.sample([prompt], most, 1, 0.0)[0][0]
+
+    def sample(
+        self, prompts: Sequence[Prompt], most: int, count: int, temperature: float = 1.0, seed: int = 0
+    ) -> list[list[str]]:
+        options = (most, count, temperature)
+        unknown = self._limit is None or (count > 1 and self._several is None)  # the first prompt finds it out
+        first = [self.client.run(self._drawn(prompt, *options)).result() for prompt in prompts[:unknown]]
+        futures = [self.client.run(self._drawn(prompt, *options)) for prompt in prompts[len(first) :]]
+        return first + [future.result() for future in futures]
+
+    async def _drawn(self, prompt: Prompt, most: int, count: int, temperature: float) -> list[str]:
+        """Return samples: several of one request where the server takes n=, else of as many requests."""
+        chat = not isinstance(prompt, str)
+        path, body = ("chat/completions", {"messages": prompt}) if chat else ("completions", {"prompt": prompt})
+
+        async def ask(n: int, limit: str) -> list[str]:
+            options = {"model": self.name, "temperature": temperature, limit: most} | ({"n": n} if n > 1 else {})
+            texts = [content(choice)[0].strip() for choice in choices(await self.client.post(path, body | options))]
+            return texts if chat else [text.partition("\n")[0].strip() for text in texts]
+
+        sizes = (count,) if self._several else (1,) if self._several is False else tuple(dict.fromkeys((count, 1)))
+        ways = [(size, limit) for size in sizes for limit in ((self._limit,) if self._limit else _LIMITS)]
+        for way in ways:
+            try:
+                texts = await ask(*way)
+            except Refused as error:
+                if error.code in FILTERS:
+                    return [""] * count
+                if error.status not in _UNSUPPORTED or way == ways[-1]:
+                    raise
+            else:
+                break
+        self._limit, self._several = way[1], len(texts) > 1 if count > 1 else self._several
+        more = await asyncio.gather(*(ask(1, way[1]) for _ in range(count - len(texts))))
+        return [text for part in (texts, *more) for text in part][:count]
+
+    @property
+    def samples_chats(self) -> bool:
+        return True
+
+    def times_read(self, count: int) -> int:
+        return 1 if self._several else count
 
     def identity(self) -> str:
         return f"{self.client.address} {self.name}"

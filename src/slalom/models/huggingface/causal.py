@@ -6,9 +6,11 @@ its own, padded on the right: attention looks back only, so padding changes noth
 """
 
 import copy
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -26,6 +28,7 @@ from slalom.models.huggingface.reading import readable
 from slalom.models.huggingface.saved import positions, quietly
 from slalom.models.huggingface.trees import common, packed, visible
 from slalom.models.huggingface.wrappers import additive_mask, arguments, call, plain_logits, unwrapped
+from slalom.models.prompts import said
 from slalom.models.sources import Prompt
 
 _LOGITS = 2**27  # numbers of float32 that are held at once
@@ -80,11 +83,15 @@ class LocalLanguageModel(LanguageModel):
 
     # Text and tokens
 
-    def chat(self, messages: list[dict[str, str]]) -> str:
+    def chat(self, messages: list[dict[str, Any]]) -> str:
         """Return chat messages as the tokenizer formats them, up to the answer."""
         if not self.chats:
             raise InputError("a template of messages needs a tokenizer with a chat template; give a string as the template")
-        continued, last = messages[-1]["role"] == "assistant", messages[-1]["content"]
+        messages = [  # many templates know strings only
+            message | {"content": said({"content": parts})} if isinstance(parts := message.get("content"), list) else message
+            for message in messages
+        ]
+        continued, last = messages[-1]["role"] == "assistant", messages[-1].get("content") or ""
         options = {"continue_final_message": True} if continued else {"add_generation_prompt": True}
         try:
             string = str(self.tokenizer.apply_chat_template(messages, tokenize=False, **options, **self.chat_options))
@@ -137,22 +144,41 @@ class LocalLanguageModel(LanguageModel):
             return np.asarray(logs.view(len(rows), -1).double().cpu().numpy())
 
     def generate(self, prompt: Prompt, most: int) -> str:
+        return self._written(prompt, most, do_sample=False)[0]
+
+    def sample(
+        self, prompts: Sequence[Prompt], most: int, count: int, temperature: float = 1.0, seed: int = 0
+    ) -> list[list[str]]:
+        if not temperature:
+            return [[self.generate(prompt, most)] * count for prompt in prompts]
+        drawn, cuda = list[list[str]](), [self.device.index or 0] if self.device.type == "cuda" else []
+        plain = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+        for prompt in prompts:  # each has a seed of its own, so that samples do not depend on the batch
+            digest = blake2b(json.dumps([prompt, seed]).encode(), digest_size=8).digest()
+            with torch.random.fork_rng(cuda):
+                torch.manual_seed(int.from_bytes(digest) >> 1)
+                drawn.append(self._written(prompt, most, num_return_sequences=count, **plain))
+        return drawn
+
+    def _written(self, prompt: Prompt, most: int, **options: Any) -> list[str]:
+        """Return what the model writes after a prompt, as the options of `generate` say."""
         row = self._prompt(prompt, most)
         ids = torch.tensor([row], device=self.device)
         try:
             with quietly(), evaluating(self.model, self.device), memory_errors():
-                output = self.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=most, do_sample=False)
+                output = self.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=most, **options)
         except MemoryError as error:
             raise ModelError(
                 f"a prompt of {len(row)} tokens and its answer do not fit into the memory of {self.name}; use a larger device,"
                 " a smaller model or fewer sources"
             ) from error
-        tokens = output[0, len(row) :].tolist()
         stated = getattr(getattr(self.base, "generation_config", None), "eos_token_id", None)
-        ends = {stated} if isinstance(stated, int) else set(stated or ())
-        end = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
-        text = str(self.tokenizer.decode(tokens[:end], skip_special_tokens=True)).strip()
-        return text.partition("\n")[0].strip() if isinstance(prompt, str) else text
+        ends, texts = {stated} if isinstance(stated, int) else set(stated or ()), list[str]()
+        for tokens in output[:, len(row) :].tolist():
+            end = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
+            text = str(self.tokenizer.decode(tokens[:end], skip_special_tokens=True)).strip()
+            texts.append(text.partition("\n")[0].strip() if isinstance(prompt, str) else text)
+        return texts
 
     def identity(self) -> str:
         tokenizer = self.tokenizer

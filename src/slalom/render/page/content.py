@@ -16,11 +16,19 @@ from slalom.render.page.parts import rounded
 from slalom.result import NORMAL_95, AnswerSentence, Explanation, Quality, Score, listed
 from slalom.result.codec import FIELDS
 from slalom.result.scale import leading_score, opposite
-from slalom.result.wording import competition_text, fidelity_text, queries_text, score_name
+from slalom.result.wording import competition_text, fidelity_text, queries_text, score_name, source_names, source_numbers
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
-_SHARED = ("pieces", "units", "sizes", "unit", "answer", "sentences")  # what the sentences of an answer have in common
+_SHARED = (
+    "pieces",
+    "units",
+    "sizes",
+    "numbers",
+    "unit",
+    "answer",
+    "sentences",
+)  # what the sentences of an answer have in common
 
 
 def opening(text: str) -> str:
@@ -68,7 +76,8 @@ def content(e: Explanation) -> dict[str, Any]:
         **({"fields": rounded(fields)} if fields else {}),
         "headline": e.headline,
         "competition": competition_text(e),
-        "units": [f"[{i}] {name}" for i, name in enumerate(e.units, 1)] if e.answer else e.units,
+        "units": source_names(e) if e.answer else e.units,
+        "numbers": source_numbers(e) if e.answer else None,
         "sizes": e.sizes.tolist(),
         "unit": e.unit,
         "surrogate": e.surrogate.to_dict(),

@@ -2,7 +2,6 @@
 
 const FEW_SOURCES = 12; // so many are all listed; of more, those that a sentence rests on
 const FAINT = 0.2; // of what has the full colour of the answer: that of a sentence that rests on sources is never below
-const cited = (sources) => sources.map((i) => `[${i + 1}]`).join(" or ");
 
 class AnswerMap {
   // hooks: choose() after a sentence was chosen, over(source), out(), find(source)
@@ -40,7 +39,7 @@ class AnswerMap {
   }
 
   draw() {
-    const { ui, whole: { sentences, answer, pieces, scores, ...whole } } = this;
+    const { ui, whole: { sentences, answer, pieces, scores, sizes } } = this;
     const full = scores.find(({ name }) => name === "removal").full[0];
     this.sentences = sentences.map((sentence) => {
       const own = (sentence.content?.scores ?? scores).find(({ name }) => name === "removal");
@@ -54,7 +53,7 @@ class AnswerMap {
     this.spans = [];
     ui["answer-text"].replaceChildren(...answer.pieces.map(([text, k]) => {
       if (k === null) return text;
-      const rests = sentences[k].groups.map(([group]) => cited(group)).join(", ");
+      const rests = sentences[k].groups.map(([group]) => this.cited(group)).join(", ");
       this.spans[k] = make("span", { class: "sentence", role: "button", tabindex: "0", "data-k": k }, text, make("span", { class: "hidden" }, " rests on "),
         make("span", { class: "cites" }, rests || (sentences[k].memory ? "memory" : "no single source")));
       return this.spans[k];
@@ -62,13 +61,15 @@ class AnswerMap {
     const units = pieces.filter(([, unit]) => unit !== null);
     const listed = units.filter(([, unit]) => units.length <= FEW_SOURCES || this.sentences.some(({ joint }) => joint.has(unit)));
     this.rows = new Map(listed.map(([text, unit]) => [unit, make("button", { type: "button", "data-k": unit, dir: "auto" },
-      make("b", {}, cited([unit])), make("span", {}, brief(text, 240)), make("small", { class: "number" }))]));
-    const rest = units.length - listed.length;
+      make("b", {}, this.cited([unit])), make("span", { class: "words" }, brief(text, 400)), make("small", { class: "number" }))]));
+    const rest = units.reduce((sum, [, unit]) => sum + (this.rows.has(unit) ? 0 : sizes[unit]), 0);
     ui["answer-sources"].replaceChildren(...[...this.rows.values()].map((row) => make("li", {}, row)),
       ...(rest ? [make("li", { class: "help" }, `${plural(rest, "other source")}: no sentence rests on ${rest > 1 ? "them" : "it"}.`)] : []));
     if (focused) this.spans[focused]?.focus({ preventScroll: true });
     this.light(this.chosen);
   }
+
+  cited(sources) { return sources.map((i) => `[${this.whole.numbers[i]}]`).join(" or "); }
 
   get content() { return this.whole && { ...this.whole, ...this.whole.sentences[this.chosen]?.content }; }
 
@@ -96,10 +97,11 @@ class AnswerMap {
       this.say("Point at a sentence or a source: what belongs together lights up. Click a sentence: all that is below is then about it alone.");
       return;
     }
-    const { groups, memory, score, without } = sentence;
-    const on = groups.map(([group]) => cited(group)).join(" and ");
+    const { groups, memory, score, without, joint } = sentence;
+    if (joint.size) this.bring(this.rows.get(Math.min(...joint.keys())));
+    const on = groups.map(([group]) => this.cited(group)).join(" and ");
     const why = on ? `rests on ${on}` : memory ? "rests on nothing in the sources: it comes from the model's own memory" : "rests on no single source";
-    this.say(`Sentence ${k + 1} ${why}. Its ${this.whole.score_name} is ${plain(score, 2)} with all sources and ${plain(without, 2)} without any. Beside a source: by how much it falls without it${groups.some(([group]) => group.length > 1) ? "; together: without all that can replace each other" : ""}.`);
+    this.say(`Sentence ${k + 1} ${why}. Its ${this.whole.score_name}: ${plain(score, 2)} with all sources, ${plain(without, 2)} without any. Beside a source: by how much it falls without it${groups.some(([group]) => group.length > 1) ? "; together: without all that can replace each other" : ""}.`);
   }
 
   // Light a source and the sentences that it matters to; null: those that belong to the chosen sentence.
@@ -115,7 +117,14 @@ class AnswerMap {
     }
     this.spans.forEach((span, k) => this.colour(span, this.sentences[k].strength(source), this.sentences[k].joint.has(source)));
     const rest = this.sentences.flatMap(({ joint }, k) => (joint.has(source) ? [k + 1] : []));
-    this.say(!rest.length ? `No sentence rests on ${cited([source])}.` : `${rest.length > 1 ? `Sentences ${rest.join(", ")} rest` : `Sentence ${rest[0]} rests`} on ${cited([source])}.`);
+    this.say(!rest.length ? `No sentence rests on ${this.cited([source])}.` : `${rest.length > 1 ? `Sentences ${rest.join(", ")} rest` : `Sentence ${rest[0]} rests`} on ${this.cited([source])}.`);
+  }
+
+  // Scroll the list, not the page, until a source is in sight.
+  bring(row) {
+    const list = this.ui["answer-sources"];
+    const [whole, part] = [list, row].map((element) => element.getBoundingClientRect());
+    if (part.top < whole.top || part.bottom > whole.bottom) list.scrollTop += part.top - whole.top;
   }
 
   colour(element, t, on) {

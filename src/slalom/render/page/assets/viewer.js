@@ -34,7 +34,7 @@ function createViewer(root, options = {}) {
     state.answer = asks ? null : undefined;
     const shown = map.show(content) ?? content;
     text.show(content.pieces, content.units, content.fields);
-    if (content.sentences.length) text.spans.forEach((span, i) => { span.dataset.number = i + 1; });
+    if (content.sentences.length) text.spans.forEach((span, i) => { span.dataset.number = content.numbers[i]; });
     state.spans = text.spans;
     about(shown, column, rough);
   }
