@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slalom import Explainer
+from slalom import Explainer, Lexicon
 from slalom.models import Prompted
 from slalom.render.page.content import content
 from slalom.result import Explanation
 from tests.cases import cases
+from tests.models.tiny import classifier
 from tests.models.tiny_lm import language_model, tokenizer
 from tests.web.reviews import FRAME, explainers, pipeline
 from tests.web.serving import answers, rounds, serving
@@ -79,7 +80,7 @@ def test_parts_of_records_and_other_records_are_asked(client, served):
 
 
 def test_records_that_read_alike_are_told_apart(client):
-    """As strings the pair and its fields by other names are the same as one text."""
+    """As strings they are the same."""
     subject = {"model": "topics", "unit": "word", "queries": 30}
     assert client.post("/api/explain", {**subject, "text": TOPIC}).status == 200
     assert client.post("/api/explain", {**subject, "text": "title: a good film\nbody: the plot was thin"}).status == 400
@@ -130,3 +131,13 @@ def test_wrong_fields_are_named_in_one_line(client, model, given, status, reason
             status,
             answer.json["error"].removeprefix("text"),
         )
+
+
+def test_a_pair_is_explained_without_the_lexicon_which_has_words_of_single_texts():
+    plain = Explainer(*classifier("bert"), progress=False)
+    learnt = Lexicon.learn(plain, ["a good film", "the plot was thin"] * 5, queries=20)
+    with serving(plain.with_prior(learnt)) as client:
+        answer = client.post("/api/explain", {"text": ["a good film", "the plot was thin"], "queries": 60})
+    assert answer.status == 200, answer.json
+    found = Explanation.from_dict(answer.json["explanation"])
+    assert found.removal.tolist() == plain(("a good film", "the plot was thin"), queries=60).removal.tolist()

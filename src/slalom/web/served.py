@@ -109,9 +109,9 @@ class Served:
             yield step
 
     def _beginning(self, subject: Subject) -> Explainer:
-        """Return the Explainer of a text: without its lexicon, where that is of other units or explains one class only."""
+        """Return the Explainer of a text: without its lexicon for a record, for other units, and for all classes."""
         prior, unit = self.explainer.prior, subject.unit or method(subject.method).unit
-        fits = prior is None or (unit == prior.about["unit"] and subject.target != "all")
+        fits = prior is None or (unit == prior.about["unit"] and subject.target != "all" and type(subject.text) is str)
         return self.explainer if fits else self.explainer.with_prior(None)
 
     def code_of(self, e: Explanation) -> str:
