@@ -27,6 +27,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 from slalom.web.access import Access
+from tests.web.reviews import explainers as of_records
 from tests.web.serving import serving
 
 SENTENCE = "The first half is dull. The second half is one of the best things I have seen in years."
@@ -474,6 +475,61 @@ def test_two_texts_or_two_models_stand_side_by_side(live, models):
     live.media(width=390)
     top, below = (element.rect for element in live.all(".pane"))
     assert below["y"] >= top["y"] + top["height"]
+
+
+def test_records_have_a_box_per_field(browser):
+    served = of_records()
+    with serving(served) as client, Live(browser, client.server.address).watched() as live:
+
+        def boxes():
+            return live.all("#my-fields textarea, #my-fields input")
+
+        def link_again():
+            live.until("return location.hash.includes('fields=')")
+            link = live.driver.current_url
+            live.driver.get("about:blank")
+            live.driver.get(link)
+            live.state("done")
+            return [box.get_attribute("value") for box in boxes()]
+
+        live.open()
+        assert [label.text for label in live.all("#my-fields label")] == ["title", "stars"]
+        assert not live.one("#my-text").is_displayed()
+        boxes()[0].send_keys("good but dull fun")
+        live.state("empty")
+        assert live.text("#my-status") == "Explains when every field is filled in."
+        boxes()[1].send_keys("4")
+        live.state("done")
+        e = served["reviews"]({"title": "good but dull fun", "stars": 4}, unit="word")
+        assert live.js("return slalom.panes[0].content.units") == list(e.units)
+        assert [caption.text for caption in live.all(".caption")] == ["title", "stars"]
+        live.unit("dull").click()
+        live.answered()
+        assert link_again() == ["good but dull fun", "4"]
+        live.answered()
+        assert live.gone() == [2]
+        live.js("slalom.panes[0].swap(1, 'no')")  # beside the word that is gone
+        expected = served["reviews"].decide([{"title": "good no fun", "stars": 4}])[0][0]
+        live.until("return document.querySelector('#my-swapped .number')")
+        assert number(live.one("#my-swapped .number").text) == pytest.approx(expected, rel=0.01)
+
+        live.choose("#my-model", "pairs")
+        live.choose("#my-form", "pair")
+        assert boxes()[0].get_attribute("value") == "good but dull fun"
+        boxes()[1].clear()
+        boxes()[1].send_keys("no dull day")
+        live.state("done")
+        assert link_again() == ["good but dull fun", "no dull day"]
+        assert [caption.text for caption in live.all(".caption")] == ["text 1", "text 2"]
+        assert live.js("return slalom.panes[0].content.score") == 1.0
+        live.one("#visits summary").click()
+        next(entry for entry in live.all("#visits-list button") if "stars" in entry.text).click()
+        live.until("return slalom.panes[0].asked?.model === 'reviews'")
+        live.state("done")
+        assert [box.get_attribute("value") for box in boxes()] == ["good but dull fun", "4"]
+        live.one("#compare").click()
+        live.state("done", 2)
+        assert live.js("return slalom.panes[1].subject.text") == ["good but dull fun", "4"]
 
 
 def test_settings_are_in_plain_words_and_are_used(live, models):

@@ -101,6 +101,7 @@ class Model(Charged, ABC):
         twin: The identity of another model whose answers differ by rounding, and its own identity when that was found.
         removal: How units are removed from inputs.
         reads_records: Whether it reads records of fields.
+        fields: The names of these, where they are known.
         nan_advice: What to do where it answers with NaN.
         variant: A setting that changes the outputs beside the model's identity, for the cache.
         costly_identity: Whether `identity` is slow, so that it is computed only where a cache file needs it.
@@ -116,6 +117,7 @@ class Model(Charged, ABC):
     twin: tuple[str, str] | None = None
     removal: Removal = "drop"
     reads_records: bool = False
+    fields: tuple[str, ...] = ()
     nan_advice: str = "check its weights and its precision"
     variant: str = ""
     costly_identity: bool = False

@@ -73,7 +73,7 @@ class Function(Model):
         self.batch_tokens = _BATCH_SIZE if batch_size is None else whole_number("batch_size", batch_size, 1)
         self.variant = f"{output} independent" if independent else output
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
-        self.fingerprint, self.decide, self.background = fingerprint, decide, background
+        self.fingerprint, self.decide, self.background, self.fields = fingerprint, decide, background, background.fields
         self.head = Head("classes", ("0", "1"))  # until the first answer shows the number of columns
         names = None if labels is None else label_names(labels)
         self.takes_pairs = False

@@ -103,7 +103,8 @@ class Prompted(TorchModel):
         self.template = Template(template)
         self.labels = label_set(labels, self.template.lead if lead is None else lead, spellings)
         self.asked = self._template_tokens = 0
-        self.reads_records = bool(self.template.fields)
+        self.fields = self.template.fields
+        self.reads_records = bool(self.fields)
         self.continuations = Continuations(self.labels, self._paths())
         self.head = Head("classes", self.labels.names)
         reading = self.read(self.template.example(_PROBE), "cut", None)

@@ -22,6 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 import slalom
 from slalom.errors import InputError, MissingExtra, ModelError, SlalomError, one_line, validation_message
+from slalom.models.strings import Background
 from slalom.render.page.content import content
 from slalom.render.page.parts import style
 from slalom.web import catalogue, schema
@@ -199,7 +200,11 @@ def _add_work(
 def _model(served: Served) -> dict[str, Any]:
     model = served.explainer.model
     about = {"id": served.id, "name": model.name, "labels": list(model.head.labels), "scale": model.head.scale}
-    return about | {"remote": served.remote}  # whether texts are sent to the API of somebody else
+    rows = getattr(model, "background", Background()).rows
+    numbers = [bool(rows) and all(isinstance(row.get(name), (int, float)) for row in rows) for name in model.fields]
+    fields = [{"name": name, "number": number} for name, number in zip(model.fields, numbers, strict=True)]
+    # of a model that takes records without known fields, a visitor chooses; remote: texts go to the API of somebody else
+    return about | {"records": model.reads_records, "fields": fields, "remote": served.remote}
 
 
 def _submitted(source: Source, steps: Iterator[Any]) -> Job:

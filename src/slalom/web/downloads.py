@@ -7,6 +7,7 @@ from slalom.errors import require
 from slalom.files import csv_text
 from slalom.result import Explanation
 from slalom.result.frame import columns
+from slalom.text import Record
 from slalom.web.schema import DownloadRequest
 
 _DRAWING = threading.Lock()  # matplotlib's caches are not made for threads
@@ -46,5 +47,6 @@ def _drawn(e: Explanation, kind: str, picture: str) -> bytes:
 def _python(code: str, request: DownloadRequest) -> bytes:
     defaults = {"method": "joint", "unit": None, "queries": None, "target": None, "seed": 0}
     options = {name: getattr(request, name) for name, default in defaults.items() if getattr(request, name) != default}
+    example = request.text.example(list(request.text.plain().values())) if isinstance(request.text, Record) else request.text
     call = "".join(f", {name}={value!r}" for name, value in options.items())
-    return f"import slalom\n\n{code}\ntext = {request.text!a}\ne = explainer(text{call})\nprint(e)\n".encode()
+    return f"import slalom\n\n{code}\ntext = {example!a}\ne = explainer(text{call})\nprint(e)\n".encode()

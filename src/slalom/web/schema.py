@@ -1,10 +1,14 @@
 """The bodies of requests and answers; FastAPI checks them and writes them into the OpenAPI document."""
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator
 
 from slalom.result import SCORES
+from slalom.text import Record
+
+_MOST_FIELDS = 100
 
 
 def _unicode(text: str) -> str:
@@ -16,9 +20,32 @@ def _unicode(text: str) -> str:
     return text
 
 
+def _given(given: Any, as_text: Callable[[Any], str]) -> str:
+    """Return a text, or the record of an object of fields or of a list of two texts."""
+    if isinstance(given, Record):
+        return given
+    if isinstance(given, list):
+        if len(given) != 2 or not all(isinstance(text, str) for text in given):
+            raise ValueError("must be a text, an object of fields, or two texts")
+        given = tuple(given)
+    if not isinstance(given, (dict, tuple)):
+        return as_text(given)
+    if len(given) > _MOST_FIELDS:
+        raise ValueError(f"must have at most {_MOST_FIELDS} fields; got {len(given)}")
+    return Record(given)
+
+
 Text = Annotated[str, AfterValidator(_unicode)]
+_PAIR = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+Given = Annotated[
+    str,
+    WrapValidator(_given),
+    AfterValidator(_unicode),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}, _PAIR]}),
+]
 # A list is checked up to the first fault, since hundreds of thousands of them take seconds to list.
 Texts = Annotated[list[Text], Field(fail_fast=True)]
+ManyGiven = Annotated[list[Given], Field(fail_fast=True)]
 Rows = Annotated[list[Annotated[list[Literal[0, 1]], Field(fail_fast=True)]], Field(fail_fast=True)]
 Format = Literal["html", "png", "svg", "json", "csv", "python"]
 Picture = Literal["bar", "scatter"]
@@ -40,18 +67,20 @@ class _Options(BaseModel):
 class Subject(_Options):
     """What is explained, and how."""
 
-    text: Text = Field(description="The text to explain.", examples=["A slow but beautiful film."])
+    text: Given = Field(
+        description="The text to explain, its fields, or the two texts of a pair.", examples=["A slow but beautiful film."]
+    )
 
 
 class Question(_Options):
     """What the model is asked: parts of a text that is explained (`keep`), or whole texts (`texts`)."""
 
-    text: Text | None = Field(None, description="The text that is explained; with keep.")
+    text: Given | None = Field(None, description="The text that is explained, or its fields; with keep.")
     keep: Rows | None = Field(None, description="Presence of the units, one row per question.")
-    texts: Texts | None = Field(None, description="Whole texts.")
+    texts: ManyGiven | None = Field(None, description="Whole texts, or their fields.")
 
     def subject(self) -> Subject:
-        return Subject(**self.model_dump(exclude={"keep", "texts"}))
+        return Subject(**{name: getattr(self, name) for name in Subject.model_fields})
 
 
 class DownloadRequest(Subject):

@@ -37,7 +37,7 @@ _LONG = 1.0  # seconds of fits that must not take the last worker
 _ALONE = threading.Lock()  # of methods that use global random numbers, or look inside the model
 _AGAIN = 0.05  # seconds in which a worker waits for it
 
-_KEY = ("text", "method", "unit", "queries", "target", "seed")  # of a recent explanation
+_KEY = ("text", "method", "unit", "queries", "target", "seed")  # of a recent explanation, beside the fields
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Served:
 
     def _rounds(self, subject: Subject, first: int) -> Iterator[Step | Expected | None]:
         """Explain a text in steps, or return a recent explanation in one; None while another text must end first."""
-        key = tuple(getattr(subject, name) for name in _KEY)
+        key = repr(getattr(subject.text, "fields", None)), *(getattr(subject, name) for name in _KEY)
         with self._recent_lock:
             if (known := self._recent.get(key)) is not None:
                 self._recent.move_to_end(key)
@@ -109,9 +109,9 @@ class Served:
             yield step
 
     def _beginning(self, subject: Subject) -> Explainer:
-        """Return the Explainer of a text: without its lexicon, where that is of other units or explains one class only."""
+        """Return the Explainer of a text: without its lexicon for a record, for other units, and for all classes."""
         prior, unit = self.explainer.prior, subject.unit or method(subject.method).unit
-        fits = prior is None or (unit == prior.about["unit"] and subject.target != "all")
+        fits = prior is None or (unit == prior.about["unit"] and subject.target != "all" and type(subject.text) is str)
         return self.explainer if fits else self.explainer.with_prior(None)
 
     def code_of(self, e: Explanation) -> str:

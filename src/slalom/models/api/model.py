@@ -92,7 +92,8 @@ class Api(Model):
         if not is_number(max_missing) or not 0.0 <= max_missing < 1.0:
             raise InputError(f"max_missing must be a share of the queries from 0 to below 1; got {max_missing!r}")
         self.name, self.template, self.mode, self.max_missing = model, Template(template), mode, float(max_missing)
-        self.reads_records = bool(self.template.fields)
+        self.fields = self.template.fields
+        self.reads_records = bool(self.fields)
         self.labels, self._chat_labels = _continuations(labels, self.template, spellings)
         _check_apart(self.labels)
         self.samples, self.top = whole_number("samples", samples, 1), whole_number("top", top, 1)

@@ -49,7 +49,7 @@ class CorpusOne {
     this.text = cut || !text?.trim() || corpus.records ? null : text;
     ui.explain.disabled = this.text === null;
     const whom = served ? ` It asks ${served.name}${corpus.served?.same === false ? ", which is not the model of this corpus" : ""}.` : "";
-    ui.note.textContent = this.text === null ? (text === null ? "The run did not keep its texts, so the model cannot be asked." : cut ? "This text is too long for the page; its beginning is shown." : corpus.records ? "The page explains single texts, and these are records of several fields." : "")
+    ui.note.textContent = this.text === null ? (text === null ? "The run did not keep its texts, so the model cannot be asked." : cut ? "This text is too long for the page; its beginning is shown." : corpus.records ? "Records of several fields cannot be sent on from here." : "")
       : content ? `This is the explanation that the run stored; “Explain now” lets you ask the model about it.${whom}`
         : `The run kept the effects of removing one ${{ type: "token" }[corpus.options.unit] ?? corpus.options.unit ?? "unit"} at a time; “Explain now” makes a whole explanation.${whom}`;
     this.drawHead(found);

@@ -29,13 +29,13 @@ function changed() {
 changed.now = () => {
   window.clearTimeout(writing);
   if (corpusView.on || sourcesView.on) return; // they have addresses of their own
-  const shown = panes.some((pane) => pane.ui.text.value.trim());
+  const shown = panes.some((pane) => pane.written);
   const hash = shown ? toAddress(panes.map((pane) => pane.place)) : "";
   document.body.classList.toggle("first", !shown && panes.length === 1);
   if (hash !== window.location.hash) window.history.replaceState(null, "", hash || window.location.pathname);
   const { content } = panes[0];
   const label = content?.prediction?.[0];
-  document.title = shown && content ? `${label ? `${label}: ` : ""}${brief(panes[0].ui.text.value, 60)} – slalom` : "slalom";
+  document.title = shown && content ? `${label ? `${label}: ` : ""}${brief(panes[0].written, 60)} – slalom` : "slalom";
 };
 
 function addPane() {
@@ -73,8 +73,8 @@ function sideBySide() {
   const at = info.models.findIndex(({ id }) => id === subject.model);
   const other = info.models.length > 1 ? info.models[(at + 1) % info.models.length].id : null;
   const pane = addPane();
-  if (subject.text.trim()) pane.go({ subject: { ...subject, model: other, target: other ? null : subject.target } });
-  pane.ui.text.focus();
+  if (panes[0].written) pane.go({ subject: { ...subject, model: other, target: other ? null : subject.target } });
+  pane.boxes[0].focus();
 }
 
 // The server is gone: try until it is back, then go on.
@@ -140,7 +140,7 @@ async function start() {
   if (info.sources) sourcesView.start(info, { shown: () => info.corpus && corpusView.hide(), hidden: changed.now, lost });
   load();
   changed.now();
-  if (!window.location.hash && !corpusView.on && !sourcesView.on) panes[0].ui.text.focus();
+  if (!window.location.hash && !corpusView.on && !sourcesView.on) panes[0].boxes[0].focus();
   // For tests.
   window.slalom = Object.freeze({ panes, tally, predict: (counts) => predict(panes[0].viewer.state.text.surrogate, counts) });
 }

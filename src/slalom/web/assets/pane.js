@@ -28,8 +28,10 @@ class Pane {
     });
     this.viewer.ui["live-said"].setAttribute("aria-live", "polite");
     this.viewer.ui.below.replaceChildren(this.ui.swapped, this.ui.tally);
-    this.ui.text.addEventListener("input", () => this.typed());
-    this.ui.text.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && this.explain());
+    for (const box of [this.ui.text, this.ui.fields]) {
+      box.addEventListener("input", () => this.typed());
+      box.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && this.explain());
+    }
     this.draw("empty");
   }
 
@@ -70,11 +72,13 @@ class Pane {
     this.ui = ui;
     const root = make("section", { class: "pane", "aria-label": number === 1 ? "Explanation" : "Second explanation" },
       make("div", { class: "card composer" },
-        make("div", { class: "bar" }, make("label", { class: "ask", for: id("text") }, number === 1 ? "Type or paste a text" : "A second text, model or method"), ...(number > 1 ? [close] : [])),
+        make("div", { class: "bar" }, part("label", "ask", { class: "ask", for: id("text") }, "A second text, model or method"), ...(number > 1 ? [close] : [])),
         part("textarea", "text", { rows: "3", dir: "auto", spellcheck: "false", placeholder: "The model reads along while you type …", "aria-describedby": id("status") }),
+        part("div", "fields", { class: "fields", role: "group", "aria-labelledby": id("ask"), hidden: "" }),
         part("div", "examples", { class: "examples" }, make("span", { class: "soft" }, "Or try:"), ...examples),
         part("details", "fold", { class: "fold" }, part("summary", "chosen", {}), make("div", { class: "settings" },
           select("model", "Model", info.models.map(({ id: name, name: title }) => [name, title])),
+          select("form", "Input", [["", "One text"], ["pair", "Two texts"]]),
           select("method", "Method", info.methods.map(({ name, title }) => [name, title])),
           select("unit", "Parts", info.units),
           select("target", "Class", []),
@@ -115,9 +119,9 @@ class Pane {
   get model() { return this.info.models.find(({ id }) => id === this.ui.model.value) ?? this.info.models[0]; }
 
   get subject() {
-    const { text, method, unit, target, queries } = this.ui;
+    const { method, unit, target, queries } = this.ui;
     return {
-      text: text.value, model: this.info.models.length > 1 ? this.model.id : null, method: method.value, unit: unit.value || null,
+      text: this.example, model: this.info.models.length > 1 ? this.model.id : null, method: method.value, unit: unit.value || null,
       queries: queries.disabled || !queries.value ? null : Number(queries.value), target: target.value || null, seed: this.seed ?? 0,
     };
   }
@@ -127,6 +131,43 @@ class Pane {
     const { seed, ...subject } = this.subject;
     if (this.model.labels.length > 2) subject.target ??= ""; // the predicted class, which is not the default there
     return { subject: { ...subject, seed: seed || null }, removed: units, swaps: [...this.swaps], score: this.picked() };
+  }
+
+  // What is explained: a text, the fields of a record, or the two texts of a pair.
+  get example() {
+    const values = this.boxes.map(({ type, value }) => (type === "number" && value ? Number(value) : value));
+    const { fields } = this.model;
+    return fields.length ? Object.fromEntries(fields.map(({ name }, k) => [name, values[k]])) : this.boxes.length > 1 ? values : values[0];
+  }
+
+  set example(given) {
+    const values = this.model.fields.map(({ name }) => given?.[name]);
+    const found = typeof given === "string" ? [given] : values.length && values.every((value) => value !== undefined) ? values : Object.values(given);
+    this.boxes.forEach((box, k) => { box.value = (this.boxes.length > 1 ? found[k] : found.join("\n")) ?? ""; });
+  }
+
+  // All that is written, and whether that is enough to be explained.
+  get written() { return this.boxes.map(({ value }) => value).join("\n").trim(); }
+
+  get ready() { return this.boxes.every(({ value }) => value.trim()); }
+
+  // A box per field of the model, two for a pair, else one; what is written stays.
+  shape() {
+    const { ui, model } = this;
+    const choice = model.records && !model.fields.length;
+    ui.form.parentElement.hidden = !choice;
+    const fields = model.fields.length ? model.fields : choice && ui.form.value ? [{ name: "text 1" }, { name: "text 2" }] : [];
+    const shaped = JSON.stringify(fields);
+    if (shaped === this.shaped) return;
+    const before = this.boxes?.map(({ value }) => value) ?? [];
+    this.shaped = shaped;
+    this.boxes = fields.map(({ number }) => (number ? make("input", { type: "number", step: "any" }) : make("textarea", { rows: "1", dir: "auto", spellcheck: "false" })));
+    ui.fields.replaceChildren(...fields.map(({ name }, k) => make("label", {}, make("bdi", {}, name), this.boxes[k])));
+    ui.fields.hidden = !fields.length;
+    ui.text.hidden = fields.length > 0;
+    if (!this.prefix) ui.ask.textContent = fields.length ? "Fill in every field" : "Type or paste a text";
+    if (!fields.length) this.boxes = [ui.text];
+    this.boxes.forEach((box, k) => { box.value = before[k] ?? ""; });
   }
 
   picked() {
@@ -139,9 +180,10 @@ class Pane {
     const { ui } = this;
     this.restore();
     const set = (box, value) => { if (value !== null && value !== undefined && [...box.options].some((option) => option.value === String(value))) box.value = String(value); };
-    ui.text.value = subject.text;
     set(ui.model, subject.model);
+    ui.form.value = typeof subject.text === "string" ? "" : "pair";
     this.targets();
+    this.example = subject.text;
     for (const name of ["method", "unit"]) set(ui[name], subject[name]);
     set(ui.target, subject.target ?? (this.model.labels.length > 2 ? "all" : "")); // the default, not what was chosen before
     this.unitChosen = Boolean(subject.unit);
@@ -158,6 +200,7 @@ class Pane {
   }
 
   targets() {
+    this.shape();
     const { labels, scale } = this.model;
     const { target } = this.ui;
     if (this.targetsOf === this.model) return;
@@ -173,35 +216,32 @@ class Pane {
   notes() {
     const method = this.info.methods.find(({ name }) => name === this.ui.method.value);
     this.ui.queries.disabled = !method?.takes_budget;
-    const choices = ["model", "method", "unit", "target", "queries"].map((name) => this.ui[name]).filter((box) => !box.parentElement.hidden && !box.disabled);
+    const choices = ["model", "form", "method", "unit", "target", "queries"].map((name) => this.ui[name]).filter((box) => !box.parentElement.hidden && !box.disabled);
     this.ui.chosen.textContent = choices.map((box) => box.selectedOptions[0]?.textContent ?? "").join(" · ");
     this.ui.note.textContent = [method ? `${method.title}: ${method.note}` : "", this.long ? "A long text is explained much faster by sentences (Parts)." : ""].filter(Boolean).join(" ");
   }
 
-  get long() { return this.ui.unit.value !== "sentence" && this.ui.text.value.split(/\s+/, LONG + 1).length > LONG; }
+  get long() { return this.ui.unit.value !== "sentence" && this.written.split(/\s+/, LONG + 1).length > LONG; }
 
   write(text) {
     this.restore();
-    this.ui.text.value = text;
+    this.example = text;
     this.explain();
-    this.ui.text.focus();
+    this.boxes[0].focus();
   }
 
   settled() {
     this.targets();
     this.notes();
-    if (this.ui.text.value.trim()) this.explain();
-    else this.hooks.changed();
+    this.explain();
   }
 
   typed() {
     this.stop();
     this.restore();
     this.root.classList.add("stale");
-    if (!this.ui.text.value.trim()) {
-      this.content = null;
-      this.draw("empty");
-      this.hooks.changed();
+    if (!this.ready) {
+      this.explain();
       return;
     }
     this.draw("typing");
@@ -228,8 +268,13 @@ class Pane {
   async explain() {
     this.stop();
     const subject = this.subject;
-    if (!subject.text.trim()) return;
-    const length = subject.text.length;
+    if (!this.ready) {
+      this.content = null;
+      this.draw("empty");
+      this.hooks.changed();
+      return;
+    }
+    const { length } = this.written;
     if (length > this.info.limits.characters) {
       this.draw("error", `A text can have ${this.info.limits.characters.toLocaleString("en")} characters; this one has ${length.toLocaleString("en")}.`);
       return;
@@ -378,7 +423,7 @@ class Pane {
   draw(state, data) {
     const { ui } = this;
     this.root.dataset.state = state;
-    ui.examples.hidden = state !== "empty";
+    ui.examples.hidden = state !== "empty" || this.boxes.length > 1;
     ui.error.hidden = state !== "error";
     ui.error.textContent = state === "error" ? data : "";
     ui.again.hidden = !["error", "lost", "stopped"].includes(state);
@@ -401,7 +446,7 @@ class Pane {
 
   says(state, data) {
     const count = (n) => n.toLocaleString("en");
-    if (state === "empty") return "";
+    if (state === "empty") return this.written ? "Explains when every field is filled in." : "";
     if (state === "typing") return "Explains when you pause.";
     if (state === "queued") return data.position ? `Waiting: ${plural(data.position, "request")} before this one.` : "Waiting for its turn.";
     if (state === "busy") return `The server is busy; trying again in ${data} s.`;
@@ -492,17 +537,31 @@ class Pane {
     this.swaps.clear();
   }
 
-  // The text as it stands: with other words in their places, without the removed ones and the space behind each.
+  // The text or record as it stands: with other words in their places, without the removed ones and the space behind each.
   get edited() {
-    let text = "";
+    const { pieces, fields } = this.content;
+    const texts = [""];
+    let at = 0;
     let open = true; // whether a space would be one too many
-    for (const [piece, unit] of this.content.pieces) {
+    for (const [piece, unit, field] of pieces) {
+      if (field !== undefined) {
+        at = field;
+        texts[at] = "";
+        open = true;
+        continue;
+      }
       if (unit !== null && !this.keep[unit]) continue;
       const added = this.swaps.get(unit) ?? piece;
-      text += open ? added.trimStart() : added;
-      open = text === "" || /\s$/.test(text);
+      texts[at] += open ? added.trimStart() : added;
+      open = texts[at] === "" || /\s$/.test(texts[at]);
     }
-    return text;
+    if (!fields || Array.isArray(this.asked.text)) return fields ? texts : texts[0];
+    const kept = ([name, units], k) => {
+      const own = this.asked.text[name];
+      if (typeof own === "string") return texts[k];
+      return units.some((unit) => this.swaps.has(unit)) ? Number(texts[k]) : texts[k] ? own : null;
+    };
+    return Object.fromEntries(fields.map((field, k) => [field[0], kept(field, k)]));
   }
 
   // Replaced words: slalom predicts removals only, so that the model alone speaks about the text as it stands.
@@ -523,7 +582,7 @@ class Pane {
     try {
       const { model, target } = this.asked;
       const found = await api.json("/api/ask", { model, target, texts: [text] });
-      if (text !== this.edited || !this.replaced.length) return;
+      if (JSON.stringify(text) !== JSON.stringify(this.edited) || !this.replaced.length) return;
       const reading = this.viewer.reading();
       const scores = asRow(found.scores[0]);
       const own = scores[Math.min(reading.at, scores.length - 1)];
