@@ -2,8 +2,8 @@
 
 Rows to fit, for each of the budgets: `mixed`, those that `joint` asks; `even`, as many units kept as any other number;
 `halves`, each unit kept with probability 1/2. A budget has the first rows of the last two. Rows to test, none of which is among
-those: `near`, 1 to 10 units removed; `far`, of every size; `halves`. A file has all texts of a case: masks as bits, scores in
-single precision.
+those: `near`, 1 to 10 units removed; `far`, of every size; `halves`. Units alone that only a larger budget of `mixed` has test
+the smaller ones. A file has all texts of a case: masks as bits, scores in single precision.
 """
 
 from collections.abc import Iterator
@@ -47,6 +47,13 @@ class Text:
     whole: float
     pools: dict[tuple[str, int], Rows]
     tests: dict[str, Rows]
+
+    def alone(self, budget: int) -> Rows:
+        """Return units alone that no method is given with a budget."""
+        keep, scores = self.pools["mixed", BUDGETS[-1]]
+        known = {row.tobytes() for pool in POOLS for row in self.pools[pool, budget][0]}
+        new = np.array([row.sum() == 1 and row.tobytes() not in known for row in keep])
+        return keep[new], scores[new]
 
 
 def load(case: Case) -> list[Text]:

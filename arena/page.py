@@ -11,11 +11,12 @@ Methods that predict what a model says of parts of a text, on the same stored an
 {texts} texts in all. Written by `python -m arena table`; arena/README.md says how to add a method.
 
 near: mean squared error of the changes by 1 to 10 removed units, relative to the variance of the scores of far parts. far:
-parts of all sizes; halves: random halves, both as 1 - R2. None of the parts was given to any method (fewer than 0.1% have the
-same words as one that was, where a word is repeated).
+parts of all sizes; halves: random halves; alone: units alone (of long texts: all of short ones are fitted); these as 1 - R2.
+None of the parts was given to any method (fewer than 0.1% have the same words as one that was, where a word is repeated).
 Errors above 2 count as 2. LDS: rank correlation on the far parts. seconds: a fit with its predictions, on one core. Means over
 texts, with 95% intervals; bold: the best; "=": no difference from it by a Wilcoxon test on the same texts (p >= 0.05). Models,
-texts and methods are listed at the end.
+texts and methods are listed at the end. Deletion is not here: which words a method removes first depends on the method, and the
+model must be asked; `slalom compare` does that.
 """
 
 _SOURCES = """SmolLM2-135M, contexts of 16 to 66 sentences of news, a question about one of them, the log probability of the

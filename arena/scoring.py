@@ -1,8 +1,8 @@
 """Errors of methods on the texts of the arena, and the table of them.
 
 near: mean squared error of the change from the whole text, relative to the variance of the scores of the far rows. far,
-halves: 1 - R2. Above 2 an error counts as 2, so that no text decides a mean. LDS: rank correlation of predicted and
-true scores of the far rows. seconds: of one fit with its predictions.
+halves: 1 - R2; alone: the same, of units alone that no method was given. Above 2 an error counts as 2, so that no text decides
+a mean. LDS: rank correlation of predicted and true scores of the far rows. seconds: of one fit with its predictions.
 """
 
 import csv
@@ -24,9 +24,10 @@ from arena.methods import METHODS
 from slalom.evaluate import summarize
 
 FOLDER = Path(__file__).parent / "scores"
-ERRORS = ("near", "far", "halves")
+ERRORS = ("near", "far", "halves", "alone")
 COLUMNS = (*ERRORS, "LDS", "seconds")
 _WORST = 2.0
+_LEAST_ALONE = 10  # units alone, by which a method is tested
 _ALIKE = 0.05  # p value from which two methods are called equal
 
 
@@ -54,7 +55,7 @@ def _scored(task):
         with threadpool_limits(1):
             began = perf_counter()
             predict = chosen.fit(keep, scores, text.kinds)
-            row = {"case": case, "text": number, "budget": budget, **errors(text, predict)}
+            row = {"case": case, "text": number, "budget": budget, **errors(text, predict, budget)}
             rows.append({**row, "seconds": round(perf_counter() - began, 3)})
     return rows
 
@@ -64,10 +65,12 @@ def _texts(name):
     return load(next(case for case in CASES if case.name == name))
 
 
-def errors(text, predict):
-    """Return the errors of predictions for a text, and LDS."""
-    found, far = {}, text.tests["far"][1]
-    for name, (keep, scores) in text.tests.items():
+def errors(text, predict, budget=None):
+    """Return the errors of predictions for a text, and LDS; of units alone where a budget of the fit is given."""
+    found, far, tests = {}, text.tests["far"][1], dict(text.tests)
+    if budget is not None and len((alone := text.alone(budget))[1]) >= _LEAST_ALONE:
+        tests["alone"] = alone
+    for name, (keep, scores) in tests.items():
         predicted = np.asarray(predict(keep))
         if not scores.var():
             continue

@@ -77,6 +77,15 @@ def test_errors_are_those_of_their_definition():
     }
 
 
+def test_units_alone_that_test_a_budget_are_in_none_of_its_rows():
+    for name, number, text in TEXTS:
+        for budget in BUDGETS:
+            keep, _ = text.alone(budget)
+            given = {row.tobytes() for pool in POOLS for row in text.pools[pool, budget][0]}
+            assert (keep.sum(axis=1) == 1).all()
+            assert given.isdisjoint(row.tobytes() for row in keep), (name, number)
+
+
 def test_stored_scores_are_those_of_the_method():
     """A cheap method, fitted again, has the numbers of the table."""
     table = Table()
