@@ -80,7 +80,7 @@ def test_the_bundled_classifier_is_served_until_ctrl_c():
         (model,) = info["models"]
         assert model == {
             "id": "slalom-sentiment", "name": "slalom-sentiment", "labels": ["negative", "positive"], "scale": "log odds",
-            "remote": False,
+            "remote": False, "records": False, "fields": [],
         }  # fmt: skip
         kinds = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         with request(port, "/api/explain", {"text": " ".join(60 * [TEXT]), "queries": 2000}, **kinds) as stream:
