@@ -1,12 +1,15 @@
 """Answers, sentence by sentence: sources that are known because a rule makes every log probability."""
 
+import io
 from functools import cache
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import slalom
 from slalom.models.continuation import LanguageModel
+from slalom.render.terminal import show
 
 SOURCES = [
     "Ann is from Graz.",
@@ -129,3 +132,11 @@ def test_details_of_a_wrong_kind_are_refused(tmp_path):
     for wrong in ({}, [1], [{"values": "x"}]):
         with pytest.raises(slalom.errors.InputError, match="lacks a part or has one of a wrong kind"):
             slalom.Explanation.from_dict({**saved, "details": wrong})
+
+
+def test_a_terminal_says_what_rests_on_nothing_as_a_sentence():
+    screen = Console(file=io.StringIO(), width=200)
+    show(slalom.ContextExplainer(Rules(), context=SOURCES, queries=40)("What do you know?", ANSWER, part=3), screen, 3)
+    shown = screen.file.getvalue()
+    assert "\nfrom the model's own memory\n" in shown
+    assert "rests on" not in shown

@@ -111,7 +111,8 @@ def _answer(e: Explanation) -> list[Text]:
     question = Text("question: ", "dim").append(harmless(e.answer.question), "default not dim")
     lines = [question] if e.answer.question else []
     if len(e.sentences) == 1:
-        return [*lines, answer, Text("rests on: ", "dim").append(rests_on(e.sentences[0]), f"not dim {_FOR[0]}")]
+        lead = "rests on: " if e.sentences[0].sources else ""
+        return [*lines, answer, Text(lead, "dim").append(rests_on(e.sentences[0]), f"not dim {_FOR[0]}")]
     said = [Text(f"  {harmless(s.text)}  ").append(rests_on(s), _FOR[0] if s.sources else "italic") for s in e.sentences]
     times = "; 1 is 2.7 times less probable, 3 is 20 times" if e.scale == "log probability" else ""
     meaning = (
