@@ -52,10 +52,11 @@ def _instance(kind: type | tuple[type, ...], name: str) -> Callable[[Any], Any]:
 
 
 _text, _flag, _object = _instance(str, "a text"), _instance(bool, "true or false"), _instance(Mapping, "an object")
+_list = _instance((list, tuple), "a list")
 
 
 def _texts(part: Any) -> tuple[str, ...]:
-    return tuple(_text(entry) for entry in _instance((list, tuple), "a list")(part))
+    return tuple(_text(entry) for entry in _list(part))
 
 
 def _number(part: Any, least: float = -np.inf) -> float:
@@ -81,11 +82,6 @@ def _errors(part: Any) -> Any:
     if array.dtype.kind not in "iuf" or (array < 0.0).any():
         raise ValueError("it must be numbers that are not negative")
     return array.astype(np.float64)
-
-
-def _list(saved: Mapping[str, Any]) -> Sequence[Any]:
-    details: Sequence[Any] = _instance((list, tuple), "a list")(saved.get("details", ()))
-    return details
 
 
 def _mapping(read: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
@@ -290,7 +286,8 @@ def details_of(saved: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the explanations of parts in plain data, of which `encode` wrote what differs from the whole."""
     whole = {name: part for name, part in saved.items() if name != "details"}
     with _named("details"):
-        return [whole | {name: part for name, part in _object(detail).items() if name != "details"} for detail in _list(saved)]
+        details = map(_object, _list(saved.get("details", ())))
+        return [whole | {name: part for name, part in detail.items() if name != "details"} for detail in details]
 
 
 def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, Any]:

@@ -159,11 +159,8 @@ class Served:
                 yield None
             elif isinstance(step, Expected):
                 yield "expected", dumps({"units": step.units, "seconds": round(step.seconds)})
-            elif step.explanation is None:
-                yield "progress", dumps({"round": step.round, "queries": step.queries, "of": step.of})
             else:
-                shown = {"round": step.round, "queries": step.queries, "final": step.final}
-                yield "explanation", dumps(shown | {"content": content(step.explanation)})
+                yield step_event(step)
 
     def explained(self, subject: Subject, then: Callable[[Explanation], T]) -> Iterator[T | None]:
         """Explain a text without rounds in between, and yield what a function makes of the explanation, at last."""
@@ -219,6 +216,14 @@ class Served:
         if name is None or name in self.explainer.model.head.labels:
             return name
         return int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else name
+
+
+def step_event(step: Step) -> tuple[str, str]:
+    """Return the name and the data of the server-sent event of a step."""
+    shown = {"round": step.round, "queries": step.queries}
+    if step.explanation is None:
+        return "progress", dumps(shown | {"of": step.of})
+    return "explanation", dumps(shown | {"final": step.final, "content": content(step.explanation)})
 
 
 def dumps(part: Any) -> str:

@@ -13,7 +13,7 @@ from slalom.pipeline import Step
 from slalom.render.page.content import content
 from slalom.web.access import Limits
 from slalom.web.schema import ContextQuestion
-from slalom.web.served import dumps
+from slalom.web.served import dumps, step_event
 from slalom.web.work import Queue
 
 _STEP = 0.5  # seconds that a step with queries should take
@@ -58,11 +58,8 @@ class ServedSources:
         for step in self._rounds(asked):
             if isinstance(step, str):
                 yield "answer", dumps({"answer": step, "generated": asked.answer is None})
-            elif step.explanation is None:
-                yield "progress", dumps({"round": step.round, "queries": step.queries, "of": step.of})
             else:
-                shown = {"round": step.round, "queries": step.queries, "final": step.final}
-                yield "explanation", dumps(shown | {"content": content(step.explanation)})
+                yield step_event(step)
 
     def explained(self, asked: ContextQuestion) -> Iterator[str | None]:
         """Explain an answer, and yield the explanation at last."""
