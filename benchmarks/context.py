@@ -229,7 +229,7 @@ class Recorded(LanguageModel):
     """A language model whose answers about one context are known; it keeps which subsets it was asked about."""
 
     def __init__(self, row: dict) -> None:
-        self.name, self.chats, self.row = row["model"], False, row
+        self.name, self.chats, self.row = row["model"], True, row
         self.logs, self.asked = np.array(row["log_probs"]), set[int]()
         case, sources = Case(**row["case"]), sources_of(row["case"]["context"])
         self.case, self.n = case, len(sources.spans)

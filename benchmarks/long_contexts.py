@@ -2,7 +2,7 @@
 
     python benchmarks/long_contexts.py lookup [--cases 20] [--sizes 1000,10000]       known answers, slalom and peers
     python benchmarks/long_contexts.py flat                                           time of 1,000 sources one by one
-    python benchmarks/long_contexts.py real --lm FOLDER --cases 4 [--sources 200]     a language model
+    python benchmarks/long_contexts.py real --lm FOLDER --cases 6 [--tokens 32000]    a language model, sentences of news
 
 The lookup model knows how much every subset of the sources says for the answer, in nats:
 
@@ -30,8 +30,13 @@ from pathlib import Path
 import numpy as np
 
 import slalom
+from context import plain
 from slalom.contexts import language_model_of
 from slalom.models.continuation import LanguageModel
+from slalom.models.sources import CHAT, SourceTemplate
+from slalom.text import sentences
+
+from reviews import rows
 
 KINDS = ("single", "either", "both", "weak", "chain")
 SMALL, ROUGH, LENGTH, WAVES = 0.3, 0.6, 0.4, 32
@@ -215,48 +220,73 @@ def main():
     parser.add_argument("--cases", type=int, default=20)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--sizes", default="1000,10000")
-    parser.add_argument("--sources", type=int, default=200)
+    parser.add_argument("--tokens", type=int, default=32000)
     parser.add_argument("--queries", type=int)
     parser.add_argument("--lm")
+    parser.add_argument("--device")
     parser.add_argument("--out")
     args = parser.parse_args()
     {"lookup": lookup, "flat": flat, "real": real}[args.what](args)
 
 
-NAMES, LOOKS, THINGS, JOBS = map(
+NAMES, JOBS = map(
     str.split,
     (
         "James Mary Robert Linda John Susan David Karen Paul Nancy Mark Lisa Peter Sarah Kevin Laura Brian Emma Oscar Helen",
-        "old new small large red green",
-        "street bridge river garden market station church library school museum park square tower harbour theatre",
         "dentist pilot baker lawyer nurse farmer painter sailor plumber teacher",
     ),
 )
-TOLD = ("is closed on Mondays", "was painted last year", "is next to the bakery", "gets many visitors", "has a new roof")
+
+
+def planted(kind, rng):
+    """Return sentences that are planted, a question about them, and the answer."""
+    name, other = rng.choice(NAMES, 2, replace=False).tolist()
+    job = str(rng.choice(JOBS))
+    if kind == "both":
+        told = [f"The wife of {name} is {other}.", f"{other} works as a {job}."]
+        return told, f"What is the job of the wife of {name}?", f"The wife of {name} works as a {job}."
+    told = [f"{name} works as a {job}.", f"The job of {name} is {job}."]
+    return told[: 1 + (kind == "either")], f"What is the job of {name}?", f"{name} works as a {job}."
+
+
+def news(lm, tokens, rng):
+    """Return sentences of news of so many tokens in all."""
+    texts = [plain(row["text"]) for row in rows("agnews_test")]
+    found = []
+    for i in rng.permutation(len(texts)):
+        for start, stop in sentences(texts[i]).tolist():
+            said = texts[i][start:stop]
+            tokens -= len(lm.tokens(said, " ")) + 1
+            if tokens < 0:
+                return found
+            found.append(said)
+    raise SystemExit("there is not so much news")
 
 
 def real(args):
-    """Ask a language model about facts among sentences on other things."""
-    lm = language_model_of(args.lm)
+    """Ask a language model about facts among sentences of news."""
+    lm = language_model_of(args.lm, device=args.device)
     for seed in range(args.first, args.first + args.cases):
-        kind = KINDS[:2][seed % 2]  # what a small model can do: one fact, or the same fact twice
+        kind = KINDS[:3][seed % 3]
         rng = np.random.default_rng([seed, 11])
-        sources = [f"The {rng.choice(LOOKS)} {rng.choice(THINGS)} {rng.choice(TOLD)}." for _ in range(args.sources)]
-        name, job = str(rng.choice(NAMES)), str(rng.choice(JOBS))
-        planted = rng.choice(args.sources, 1 if kind == "single" else 2, replace=False).tolist()
-        for place, fact in zip(planted, (f"{name} works as a {job}.", f"The job of {name} is {job}."), strict=False):
+        told, question, answer = planted(kind, rng)
+        sources = news(lm, args.tokens - 200, rng)
+        places = sorted(rng.choice(len(sources), len(told), replace=False).tolist())
+        for place, fact in zip(places, told, strict=True):
             sources[place] = fact
         began = time.perf_counter()
-        explainer = slalom.ContextExplainer(lm, context=sources, queries=args.queries, seed=seed)
-        e = explainer(f"What is the job of {name}?", f"{name} works as a {job}.")
-        first = np.cumsum(e.sizes) - e.sizes
+        e = slalom.ContextExplainer(lm, context=sources, queries=args.queries, seed=seed)(question, answer)
+        seconds, first = time.perf_counter() - began, np.cumsum(e.sizes) - e.sizes
         order = [int(first[i]) if e.sizes[i] == 1 else -1 for i in np.argsort(-np.abs(e.shapley()), kind="stable")]
-        k = len(planted)
+        asked = [[i for i in range(len(sources)) if i not in gone] for gone in ([], *([place] for place in places), places)]
+        prompts = [SourceTemplate(CHAT).fill("\n\n".join(sources[i] for i in kept), question) for kept in asked]
+        whole, *without = lm.log_probs(prompts, answer, "").sum(axis=1).tolist()  # what the planted sentences do for the model
         print(json.dumps({
-            "kind": kind, "seed": seed, "planted": planted, "top": sum(p in order[:k] for p in planted),
-            "found": sum(p in order for p in planted), "queries": e.queries, "tokens": e.tokens,
+            "kind": kind, "seed": seed, "sources": len(sources), "planted": places,
+            "top": sum(p in order[: len(places)] for p in places), "found": sum(p in order for p in places),
+            "falls": [round(whole - score, 2) for score in without], "queries": e.queries,
             "whole": round(float(e.score), 2), "empty": round(float(e.base), 2), "near": round(e.fidelity.near.r2, 2),
-            "far": round(e.fidelity.far.r2, 2), "seconds": round(time.perf_counter() - began),
+            "far": round(e.fidelity.far.r2, 2), "seconds": round(seconds),
             "strongest": [(e.units[i], round(float(e.shapley()[i]), 2)) for i in e.strongest(4)],
         }), flush=True)  # fmt: skip
 

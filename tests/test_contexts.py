@@ -20,6 +20,7 @@ import slalom
 from slalom.contexts import sources_of
 from slalom.errors import InputError, ModelError
 from slalom.models.continuation import LanguageModel
+from slalom.models.huggingface import causal
 from slalom.models.huggingface.causal import LocalLanguageModel
 from slalom.render.notebook import notebook
 from slalom.render.terminal import show
@@ -96,6 +97,22 @@ def test_beginnings_that_prompts_share_are_computed_once_and_change_nothing(name
     read = [tuple(words(prompt + " " + ANSWER)["input_ids"][:-1]) for prompt in prompts]
     different = len({row[: i + 1] for row in read for i in range(len(row))})
     assert sizes == [different if packs else 3 * max(map(len, read))], "the second of two equal prompts is not computed"
+
+
+def test_long_prompts_without_a_common_beginning_are_plain_passes(monkeypatch):
+    words = tokenizer("gpt2")
+    model, prompts = language_model("llama", len(words)), [f"{first} {TEXT * 3}" for first in ("Once", "Then", "Now")]
+    asked, shapes = LocalLanguageModel(model, words), []
+    packed = asked.log_probs(prompts, ANSWER, " ")
+    monkeypatch.setattr(causal, "_PACK", 8)
+    hook = model.register_forward_pre_hook(lambda _, __, given: shapes.append(given["input_ids"].shape), with_kwargs=True)
+    np.testing.assert_allclose(asked.log_probs(prompts, ANSWER, " "), packed, atol=1e-4)
+    assert [rows for rows, _ in shapes] == [3], "one batch, no beginning first"
+    shapes.clear()
+    together = [f"{TEXT * 3} {last}" for last in ("Once", "Then", "Now")]
+    asked.log_probs(together, ANSWER, " ")
+    hook.remove()
+    assert len(shapes) > 1, "what they have in common comes first"
 
 
 def test_a_chat_template_makes_the_prompt():

@@ -35,6 +35,7 @@ from slalom.models.sources import Prompt
 
 _LOGITS = 2**27  # numbers of float32 that are held at once
 _PACK = 512  # tokens; in larger ones attention between sequences costs more than they have in common
+_SHARED = 0.1  # share of the tokens of longer sequences that all must have in common: masks cost time and memory
 _ROUNDED, _ROUNDED_HALF = 2e-3, 0.5  # differences of log-probabilities by the order of sums, in float32 and half precision
 _PROBE = "The quick brown fox jumps over 13 lazy dogs; it isn't bored."
 
@@ -208,7 +209,8 @@ class LocalLanguageModel(LanguageModel):
         with self._lock:
             if self.packs is None and longest > 1:
                 self.packs = self._packs_agree(max(pairs, key=lambda pair: len(pair[0])))
-            if not self.packs or (self._window is not None and longest > self._window):
+            windowed = self._window is not None and longest > self._window
+            if not self.packs or windowed or not _worth_packing([prompt for prompt, _ in pairs]):
                 return self._logs(pairs, batch_tokens, 0)
             pack_tokens = min(_PACK, batch_tokens)  # padding costs, and a CPU gains nothing from several packs in a pass
             return self._logs(pairs, batch_tokens if self.device.type == "cuda" else pack_tokens, pack_tokens)
@@ -347,3 +349,9 @@ class LocalLanguageModel(LanguageModel):
         finally:
             if hook is not None:
                 hook.remove()
+
+
+def _worth_packing(prompts: list[list[int]]) -> bool:
+    """Return whether packs save enough: of short prompts, or of long ones that have enough in common."""
+    mean = sum(map(len, prompts)) / max(len(prompts), 1)
+    return mean <= _PACK or common(min(prompts), max(prompts)) >= _SHARED * mean
