@@ -519,7 +519,7 @@ def _rules(results: list[dict], budget: str) -> list[str]:
 def words(options: argparse.Namespace) -> None:
     """Print how well words are predicted by the fit of their sentence, and by a fit of their own."""
     rows, keep = read_rows(options.answers), subsets(N)
-    print("| queries | fit of | far | far, words that vary | far, sums | Shapley covered | same sources | s |")
+    print("| queries | fit of | far | far, words that vary | far, sums | Shapley covered | same sources | seconds |")
     print("|" + "---|" * 8)
     for budget in BUDGETS:
         found: dict[str, list[list[float]]] = {"the sentence": [], "the word": []}

@@ -21,6 +21,7 @@ from slalom.errors import InputError
 from slalom.models.continuation import Continuation, LanguageModel
 from slalom.models.sources import PLAIN, SourceTemplate
 from slalom.render.terminal import show
+from tests.models.tiny_lm import language_model, tokenizer
 
 SOURCES = ["Ann is from Graz.", "Graz is where Ann was born.", "Bob met Cy in Rome.", "Cy has 21 cats.", "It rains."]
 ANSWER = "Ann is from Graz. Bob met Cy, with 21 cats."
@@ -140,6 +141,25 @@ def test_every_token_of_a_sentence_belongs_to_one_word(cuts, answer):
     if len(cuts) == len(answer) + 1:  # a token per character
         texts = [answer[part.start : part.stop] for name, part in model.parts.items() if name.startswith("word")]
         assert " ".join(texts).split() == " ".join(texts).replace("电影不。错", "电影 不。 错").split()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "merging"])
+def test_scores_of_words_are_sums_of_what_a_language_model_says(kind):
+    tokens = tokenizer(kind)
+    answer = "a good film in 1984,  the plot (it was) thin. the film was good!"
+    explainer = slalom.ContextExplainer(language_model("llama", len(tokens)), tokens, ["A good film."], words=True)
+    e = explainer("Was it good?", answer)
+    lm, prompt = explainer.language_model, "A good film.\n\nQuestion: Was it good?\nAnswer:"
+    logs, spans = lm.log_probs([prompt], answer, " ")[0], lm.tokens(answer, " ")
+    words = [word for s in e.sentences for word in s.words]
+    assert len(words) > 4
+    for s in e.sentences:
+        inside = logs[(spans[:, 0] < s.stop) & (np.maximum(spans[:, 1], spans[:, 0] + 1) > s.start)]
+        parts = np.split(inside, np.cumsum([word.tokens for word in s.words]))
+        assert [word.score for word in s.words] == pytest.approx([part.sum() for part in parts[:-1]], abs=1e-4)
+        assert not len(parts[-1])
+    if kind != "merging":
+        assert [word.text for word in words] == answer.split()
 
 
 def test_words_need_no_queries_and_are_left_out_by_default():
