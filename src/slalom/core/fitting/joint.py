@@ -332,7 +332,7 @@ class Fitted:
     def part(self, scores: Floats) -> "Fitted":
         """Return the fit of a part (m,) of the scores: only values, bias and the scale of all variances are its own.
 
-        Parts that add up to the scores have models that add up to this one, but for its link.
+        Models of parts that add up to the scores add up to (nearly) this one, but for its link.
         """
         part, y = copy(self), scores - scores.mean()
         part.model, part._amplitude = self._linear(scores), np.sqrt(y @ self._factor.solve(y) / len(y))
