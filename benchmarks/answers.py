@@ -2,6 +2,7 @@
 
     python benchmarks/answers.py ask --lm FOLDER     # asks a language model about all subsets; continues where it stopped
     python benchmarks/answers.py score               # methods against these answers: tables, and JSON; continues too
+    python benchmarks/answers.py words               # words of answers: by the fit of their sentence, and by fits of their own
     python benchmarks/answers.py tokens --lm FOLDER  # the share of tokens that go through the network, with its tokenizer
 
 `ask` makes contexts of 8 sentences about people with ordinary names and questions about two or three facts, and lets the
@@ -482,6 +483,68 @@ def _rules(results: list[dict], budget: str) -> list[str]:
     return rules
 
 
+def words(options: argparse.Namespace) -> None:
+    """Print how well words are predicted by the fit of their sentence, and by a fit of their own."""
+    rows, keep = read_rows(options.answers), subsets(N)
+    print("| queries | fit of | far | far, words that vary | far, sums | Shapley covered | same sources | seconds |")
+    print("|" + "---|" * 8)
+    for budget in BUDGETS:
+        found: dict[str, list[list[float]]] = {"the sentence": [], "the word": []}
+        seconds = dict.fromkeys(found, 0.0)
+        for row, seed in product(rows, SEEDS):
+            case, model = row["case"], Recorded(row)
+            about = {"question": case["question"], "answer": case["answer"], "queries": budget, "seed": seed}
+            plain, explainer = (
+                slalom.ContextExplainer(
+                    model, context=case["context"], template=row["template"], check=0, pairs=False, words=own
+                )
+                for own in (False, True)
+            )
+            times = [perf_counter()]
+            plain(**about)
+            times.append(perf_counter())
+            e = explainer(**about)
+            times.append(perf_counter())
+            each = [explainer(**about, part=w.explanation.target).sentences[0] for s in e.sentences for w in s.words]
+            seconds["the sentence"] += times[2] - times[1] - (times[1] - times[0])
+            seconds["the word"] += perf_counter() - times[2]
+            unasked = ~np.isin(np.arange(2**N), list(model.asked))
+            for s, whole in zip(e.sentences, truths(row, e.sentences), strict=True):
+                separate, each = each[: len(s.words)], each[len(s.words) :]
+                for name, parts in (("the sentence", s.words), ("the word", separate)):
+                    found[name].append(_of_words(row, s, parts, whole.scores, unasked, keep))
+        for name, figures in found.items():
+            cells = [f"{mean:.3f}" for mean in np.nanmean(figures, axis=0)]
+            print(f"| {budget} | {name} | {' | '.join(cells)} | {seconds[name]:.1f} |", flush=True)
+
+
+def _of_words(row: dict, sentence: Any, parts: Any, whole: np.ndarray, unasked: np.ndarray, keep: np.ndarray) -> list[float]:
+    """Return the figures of the words of a sentence."""
+    logs, (starts, stops) = np.array(row["log_probs"]), np.array(row["spans"]).T
+    logs = logs[:, (starts < sentence.stop) & (stops > sentence.start)]
+    ends = np.cumsum([word.tokens for word in parts])
+    assert ends[-1] == logs.shape[1]
+    truth = [_Asked(tokens.sum(axis=1)) for tokens in np.split(logs, ends[:-1], axis=1)]
+    true, guess = np.stack([t.scores for t in truth])[:, unasked], np.stack([word.predict(keep) for word in parts])[:, unasked]
+    wrong, variance = ((guess - true) ** 2).mean(axis=1), true.var(axis=1)
+    vary = np.array([np.ptp(t.scores) > 1.0 for t in truth])
+    intervals = [word.explanation.interval("shapley") for word in parts]
+    inside = [(i[:, 0] <= t.shapley()) & (t.shapley() <= i[:, 1]) for i, t in zip(intervals, truth, strict=True)]
+    return [
+        float(wrong.sum() / variance.sum()),
+        float((wrong / variance)[vary].mean()) if vary.any() else np.nan,
+        float(((guess.sum(axis=0) - whole[unasked]) ** 2).mean() / whole[unasked].var()),
+        float(np.mean(inside)),
+        float(np.mean([set(word.sources) == _counting(t) for word, t in zip(parts, truth, strict=True)])),
+    ]
+
+
+def _counting(truth: _Asked) -> set[int]:
+    """Return the sources whose true Shapley values say that they count."""
+    shares = truth.shapley()
+    return set(np.flatnonzero(shares >= max(1.0, 0.1 * abs(truth.scores[-1] - truth.scores[0]))).tolist())
+
+
 def tokens(options: argparse.Namespace) -> None:
     """Print the share of tokens that go through the network, of those of plain passes: it does not depend on the weights."""
     import torch  # noqa: PLC0415
@@ -523,7 +586,7 @@ def tokens(options: argparse.Namespace) -> None:
 def main() -> None:
     """Run a stage."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=("ask", "score", "report", "tokens"))
+    parser.add_argument("stage", choices=("ask", "score", "report", "words", "tokens"))
     parser.add_argument("--lm", help="folder of a causal language model, for ask")
     parser.add_argument("--device")
     parser.add_argument("--contexts", type=int, default=12, help="of each kind")
@@ -538,6 +601,8 @@ def main() -> None:
         ask(options)
     elif options.stage == "score":
         score(options)
+    elif options.stage == "words":
+        words(options)
     elif options.stage == "tokens":
         tokens(options)
     else:

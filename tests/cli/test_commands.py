@@ -619,6 +619,10 @@ def test_the_source_of_an_answer(run, tmp_path):
     assert code == 0, err
     e = slalom.Explanation.from_dict(json.loads(out))
     assert (e.unit, len(e), e.target) == ("document", 2, "sentence 2")
+    code, out, err = run(*base, "--json", "--part", "1", "--words")
+    assert code == 0, err
+    (sentence,) = slalom.Explanation.from_dict(json.loads(out)).sentences
+    assert [word.text for word in sentence.words] == ["it", "was", "good."]
     code, out, err = run(*base, "--unit", "paragraph", "--json", "--method", "leave-one-out")
     assert len(slalom.Explanation.from_dict(json.loads(out))) == 2, err
     code, out, err = run(*base, "--json", "--method", "leave-one-out", "--span", "7:11")

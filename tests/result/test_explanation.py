@@ -52,7 +52,7 @@ def test_saved_explanations_come_back_bit_by_bit(make, tmp_path):
 
 
 def test_every_field_has_a_row_of_the_table():
-    assert sorted([*(row.name for row in FIELDS), "surrogate", "details"]) == sorted(
+    assert sorted([*(row.name for row in FIELDS), "surrogate", "details", "words"]) == sorted(
         field.name for field in fields(Explanation)
     )
 

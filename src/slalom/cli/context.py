@@ -46,6 +46,8 @@ class Explaining:
     """Number of the sentence of the answer to explain (default: all of it)."""
     span: str | None = None
     """START:STOP, characters of the answer to explain, from 0; STOP is not in it."""
+    words: bool = False
+    """Sources of each word of the answer, too; not with --mode sample."""
     unit: Literal["word", "sentence", "paragraph", "document"] | None = None
     """What a source is (default: a sentence of one file, each of several files)."""
     method: Method = "joint"
@@ -95,7 +97,7 @@ def context(
         context=texts[0] if len(texts) == 1 and explaining.unit != "document" else texts,
         unit=explaining.unit, template=None if template is None else template_of(template), method=explaining.method,
         queries=queries, max_answer_tokens=writer.max_answer_tokens, mode=writer.mode, samples=writer.samples,
-        score=writer.score, judge=writer.judge, device=writer.device,
+        score=writer.score, judge=writer.judge, words=explaining.words, device=writer.device,
         trust_remote_code=writer.trust_remote_code, seed=explaining.seed, cache=cost.cache, prices=cost.prices,
         max_cost=cost.max_cost,
     )  # fmt: skip

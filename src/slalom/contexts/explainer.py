@@ -56,6 +56,7 @@ class ContextExplainer:
         judge: What compares samples with the answer, for "sample": a function ``(answer, sample) -> bool or number``, a
             sentence encoder with a method `encode`, or "model": the language model is asked. Default: their words.
         temperature: Temperature of samples, for "sample".
+        words: Whether each word of a sentence of an answer has its sources too, from the same queries; not for "sample".
         device: Device for a model given by its folder.
         chat_options: Further arguments for the tokenizer's `apply_chat_template`, such as ``{"enable_thinking": False}``.
         trust_remote_code: Whether a model given by its folder may run Python modules of its own.
@@ -89,6 +90,7 @@ class ContextExplainer:
         score: Score = "agree",
         judge: Any = None,
         temperature: float = 1.0,
+        words: bool = False,
         device: str | None = None,
         chat_options: Mapping[str, Any] | None = None,
         trust_remote_code: bool = False,
@@ -108,6 +110,9 @@ class ContextExplainer:
         self.sampling = Sampling(**how, seed=randbits(32) if seed is None else seed) if mode == "sample" else None
         if self.sampling is None and Sampling(**how) != Sampling():
             raise InputError('samples=, score=, judge= and temperature= are for mode="sample"; leave them out')
+        if words and mode == "sample":
+            raise InputError('words= needs log probabilities; leave it out with mode="sample"')
+        self.words = words
         self.language_model = language_model_of(model, tokenizer, device, chat_options, trust_remote_code)
         self.spending = Spending(self.language_model, prices, max_cost)
         chats = self.language_model.chats if self.sampling is None else self.language_model.samples_chats
@@ -186,6 +191,7 @@ class ContextExplainer:
                 answer=Answer(question, said, part.start, part.stop, generated, tokens),
                 figures={**e.figures, **figures},
                 details=tuple(map(about, e.details)),
+                words=tuple(map(about, e.words)),
             )
 
         return explainer, options, about
@@ -276,6 +282,8 @@ class ContextExplainer:
         spans = sentences(answer)
         for number, (start, stop) in enumerate(spans.tolist() if len(spans) > 1 else [], 1):
             model.select(start, stop, f"{SENTENCE}{number}")
+        if self.words and isinstance(model, Continuation) and not guess:
+            model.select_words()
         explainer = Explainer(model, unit=self.sources.kind, **self._options)
         explainer.engine.spending = self.spending
         explainer.pipeline = ZoomPipeline(model, explainer.engine)

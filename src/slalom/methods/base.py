@@ -95,6 +95,8 @@ class MethodResult(NamedTuple):
         errors: Standard errors by the names of scores, as far as they are known: (n,) or (n, n_classes).
         measured: The model's own answers by the names of scores, NaN where it was not asked.
         notes: Sentences that are shown with the explanation.
+        part: Function from a part (m,) of the scores that were explained to the `MethodContext.before` with which that part is
+            explained from the same fit; None: by a fit of its own.
     """
 
     surrogate: Surrogate
@@ -103,6 +105,7 @@ class MethodResult(NamedTuple):
     errors: Mapping[str, Floats] = MappingProxyType({})
     measured: Mapping[str, Floats] = MappingProxyType({})
     notes: tuple[str, ...] = ()
+    part: Callable[[Floats], Any] | None = None
 
 
 class Method(ABC):

@@ -122,7 +122,8 @@ class JointMethod(Method):
             keep, scores = _with_known(self.words, context.model, keep, scores, context.one_class(self.name))
         measured = dict(_measured(keep, scores.scores, units.shared.type_of_unit)) if scores.exact else {}
         errors = dict(_errors(found, units.shared.type_of_unit, measured))
-        return MethodResult(model, r2, errors=errors, measured=measured, notes=notes)
+        part = found.part if scores.exact and not self.words else None
+        return MethodResult(model, r2, errors=errors, measured=measured, notes=notes, part=part)
 
     def _fit(self, context: MethodContext, before: State | None = None) -> Fitted:
         keep, scores, units = context.plan.keep, context.observed or Observed(context.scores), context.units

@@ -146,6 +146,10 @@ class Model(Charged, ABC):
         """Labels that are explained beside the first one, from the same answers; by default none."""
         return ()
 
+    def words(self, label: str) -> tuple[str, ...]:
+        """Return labels that are explained with a label, from its fit: their scores add up to its; by default none."""
+        return ()
+
     def whole_fields(self, record: Record) -> frozenset[str]:
         """Return the names of the fields of a record that are one unit; by default none may be.
 

@@ -9,7 +9,9 @@ each of its sentences, any span of characters), and the answers of the language 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import count
 from typing import Literal, NamedTuple, final
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +25,10 @@ from slalom.models.head import Decision, Head
 from slalom.models.prompts import said
 from slalom.models.removal import Removal
 from slalom.models.sources import Prompt, SourceReading, Sources, SourceTemplate
+from slalom.text import words
 
 SCALE = "log probability"
-ANSWER, SENTENCE = "answer", "sentence "  # labels of the whole answer, and of a sentence before its number
+ANSWER, SENTENCE, WORD = "answer", "sentence ", "word "  # labels: of the whole answer; of a sentence, a word before a number
 
 
 class LanguageModel(Charged, ABC):
@@ -158,6 +161,7 @@ class Continuation(AnswerModel):
         tokens = np.stack([ends, ends + 4], axis=1) if guess else language_model.tokens(self.said, self.lead)
         self.spans = _at_least_one(tokens, len(self.said)) + len(answer) - len(self.said)
         self.spans[:1, 0] = 0
+        self._words = dict[str, tuple[str, ...]]()
         self.select(0, len(answer), ANSWER)
 
     def select(self, start: int, stop: int, name: str) -> str:
@@ -169,6 +173,26 @@ class Continuation(AnswerModel):
         self.parts[name] = Part(start, stop, tokens)
         self.head = Head("labels", tuple(self.parts), probabilistic=False, measure=SCALE)
         return name
+
+    def select_words(self) -> None:
+        """Make each word of the sentences a label; a token belongs to the first word that ends after its start."""
+        # Words begin after white space, and where a script has none; punctuation is part of a word.
+        starts = [a for a, _ in words(self.answer).tolist() if self.answer[a - 1].isspace() or category(self.answer[a]) == "Lo"]
+        numbers = count(1)
+        for label in self.details or (ANSWER,):
+            part, names = self.parts[label], list[str]()
+            edges = [part.start, *(start for start in starts if part.start < start < part.stop), part.stop]
+            ends = [part.start + len(self.answer[part.start : edge].rstrip()) for edge in edges[1:]]
+            word_of = np.searchsorted(ends, self.spans[:, 0], side="right").clip(max=len(ends) - 1)
+            kept = np.unique(word_of[part.tokens]).tolist()  # a token of two words joins them
+            for word, following in zip(kept, [*kept[1:], len(ends)], strict=True):
+                names.append(f"{WORD}{next(numbers)}")
+                self.parts[names[-1]] = Part(edges[word], ends[following - 1], part.tokens & (word_of == word))
+            self._words[label] = tuple(names)
+        self.head = Head("labels", tuple(self.parts), probabilistic=False, measure=SCALE)
+
+    def words(self, label: str) -> tuple[str, ...]:
+        return self._words.get(label, ())
 
     @property
     def n_columns(self) -> int:

@@ -1,7 +1,7 @@
 """The last two stages: the method explains a text from the answers so far, and the held-out answers test it."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Literal
@@ -77,11 +77,16 @@ def _context(
     return context, observed
 
 
-def _explain(engine: Engine, run: TextRun, options: Options, target: int | Literal["all"]) -> Explanation:
+def _explain(
+    engine: Engine, run: TextRun, options: Options, target: int | Literal["all"], part: Callable[[Floats], Any] | None = None
+) -> Explanation:
+    """Return the explanation of a label; `part` takes its scores to the fit of another one that it is a part of."""
     began, task, m, model = perf_counter(), run.task, run.task.whole, engine.model
     queried = dict[bytes, Any]()  # rows that the method has asked by itself, and their scores
     context, observed = _context(engine, run, options, target, queried)
     scores, outputs = observed.scores, run.outputs(task.keep)
+    if part is not None:
+        context = replace(context, before=part(context.scores))
     with named_failures(options.method):
         result = task.method.explain(context)
     fit_r2 = _fit_r2(context, result, queried) if result.r2 is None else result.r2
@@ -94,15 +99,16 @@ def _explain(engine: Engine, run: TextRun, options: Options, target: int | Liter
     if not tests.all():
         near = int(tests[m + 1 : m + 1 + task.near].sum())
         task, scores, observed = task._replace(keep=task.keep[tests], near=near), scores[tests], observed.rows(tests)
-    predicted = result.surrogate(task.keep.astype(float))
+    predicted, labels = result.surrogate(task.keep.astype(float)), model.head.labels
+    words = () if target == "all" else model.words(labels[target])
     return Explanation(
         text=task.reading.text,
         units=task.units.names,
         spans=task.units.spans,
         surrogate=result.surrogate,
         score=float(scores[m]) if scores.ndim == 1 else scores[m],
-        target="all" if target == "all" else model.head.labels[target],
-        labels=model.head.labels,
+        target="all" if target == "all" else labels[target],
+        labels=labels,
         fidelity=_fidelity(task, predicted[m:], observed),
         fit_r2=fit_r2,
         unit=options.unit_kind,
@@ -128,6 +134,7 @@ def _explain(engine: Engine, run: TextRun, options: Options, target: int | Liter
         notes=(*task.reading.notes, *report.notes, *result.notes),
         without_fields=_without_fields(engine, run, target),
         versions={"python": ".".join(map(str, sys.version_info[:3])), **versions(*_PACKAGES)},
+        words=tuple(_explain(engine, run, options, labels.index(word), result.part) for word in words),
     )
 
 

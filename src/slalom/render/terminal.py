@@ -11,7 +11,7 @@ from rich.text import Text
 
 from slalom.core.checks import Floats
 from slalom.render.palette import DARK, LIGHT, hexadecimal, is_ours, mix, strengths
-from slalom.result import NORMAL_95, SCORES, Explanation, Flip
+from slalom.result import NORMAL_95, SCORES, AnswerSentence, Explanation, Flip
 from slalom.result.flip import sentence
 from slalom.result.plain import duration, occurrence, shortened
 from slalom.result.remarks import no_single_unit
@@ -112,14 +112,23 @@ def _answer(e: Explanation) -> list[Text]:
     lines = [question] if e.answer.question else []
     if len(e.sentences) == 1:
         lead = "rests on: " if e.sentences[0].sources else ""
-        return [*lines, answer, Text(lead, "dim").append(rests_on(e.sentences[0]), f"not dim {_FOR[0]}")]
-    said = [Text(f"  {harmless(s.text)}  ").append(rests_on(s), _FOR[0] if s.sources else "italic") for s in e.sentences]
+        rests = Text(lead, "dim").append(rests_on(e.sentences[0]), f"not dim {_FOR[0]}")
+        return [*lines, answer, rests, *_words(e.sentences[0])]
+    said = list[Text]()
+    for s in e.sentences:
+        said += [Text(f"  {harmless(s.text)}  ").append(rests_on(s), _FOR[0] if s.sources else "italic"), *_words(s)]
     times = "; 1 is 2.7 times less probable, 3 is 20 times" if e.scale == "log probability" else ""
     meaning = (
         f"numbers: by how much the {e.scale} of the sentence falls without the source (± is a 95% interval), or without"
         f" all that can replace each other{times}"
     )
     return [*lines, Text("answer, and the sources that each sentence rests on:", "dim"), *said, Text(meaning, "dim"), Text()]
+
+
+def _words(sentence: AnswerSentence) -> list[Text]:
+    """Return the words of a sentence that have sources, with these, in one line."""
+    rests = [f"{harmless(word.text)} ← {rests_on(word)}" for word in sentence.words if word.sources]
+    return [Text(f"    {'; '.join(rests)}", "dim")] if rests else []
 
 
 def _numbered(e: Explanation, text: Text) -> Text:

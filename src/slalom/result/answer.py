@@ -55,7 +55,7 @@ class Answer(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class AnswerSentence:
-    """A sentence of an answer and the sources that it rests on.
+    """A sentence of an answer, or a word of one, and the sources that it rests on.
 
     Attributes:
         explanation: Its explanation: units are the sources, the score is the log probability of the sentence after the
@@ -71,6 +71,11 @@ class AnswerSentence:
     def _answer(self) -> Answer:
         assert self.explanation.answer is not None
         return self.explanation.answer
+
+    @property
+    def words(self) -> tuple["AnswerSentence", ...]:
+        """Its words, each with its own sources, where they were asked for by ``words=True``; their scores add up to its."""
+        return tuple(map(AnswerSentence, self.explanation.words))
 
     @property
     def text(self) -> str:

@@ -32,6 +32,7 @@ FORMAT = "slalom explanation"
 VERSION = 2
 _LARGEST = 1e150  # number in a file: its square must fit into a float
 _LARGEST_LOG = 1e9  # logarithm of a weight: beyond it differences are rounded away
+PARTS = ("details", "words")  # fields of an Explanation that are explanations of its parts
 _UNUSABLE = "a saved explanation lacks a part or has one of a wrong kind"
 
 
@@ -276,18 +277,19 @@ def encode(explanation: "Explanation") -> dict[str, Any]:
     rows = {row.name: None if values[row.name] is None else row.write(values[row.name]) for row in FIELDS}
     scores = {score.name: plain(numbers) for score, numbers, _ in listed(explanation)}
     whole = {"format": FORMAT, "version": VERSION, **rows, "scores": scores, **explanation.surrogate.to_dict()}
-    details = [
-        {name: part for name, part in encode(detail).items() if whole.get(name) != part} for detail in explanation.details
-    ]
-    return whole | ({"details": details} if details else {})
+    for kind in PARTS:
+        if parts := [encode(part) for part in getattr(explanation, kind)]:
+            whole[kind] = [{name: value for name, value in part.items() if whole.get(name) != value} for part in parts]
+    return whole
 
 
-def details_of(saved: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the explanations of parts in plain data, of which `encode` wrote what differs from the whole."""
-    whole = {name: part for name, part in saved.items() if name != "details"}
-    with _named("details"):
-        details = map(_object, _list(saved.get("details", ())))
-        return [whole | {name: part for name, part in detail.items() if name != "details"} for detail in details]
+def parts_of(saved: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    """Return the explanations of parts in plain data, of which `encode` wrote what differs from the whole; words have none."""
+    whole = {name: part for name, part in saved.items() if name not in PARTS}
+    none = PARTS if kind == "words" else ("details",)
+    with _named(kind):
+        parts = map(_object, _list(saved.get(kind, ())))
+        return [whole | {name: value for name, value in part.items() if name not in none} for part in parts]
 
 
 def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, Any]:

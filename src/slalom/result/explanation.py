@@ -13,7 +13,7 @@ from slalom.core.checks import Floats, freeze, read_only, whole_number
 from slalom.errors import InputError
 from slalom.models import class_index
 from slalom.result.answer import Answer, AnswerSentence, in_turn
-from slalom.result.codec import decode, details_of, encode
+from slalom.result.codec import PARTS, decode, encode, parts_of
 from slalom.result.document import Document
 from slalom.result.fidelity import Fidelity, HeldOut
 from slalom.result.fields import FieldEffect, field_effects
@@ -69,6 +69,7 @@ class Explanation(Document):
         notes: Sentences about the model's answers, which are among the remarks.
         answer: The question and the answer of a language model, where units are its sources.
         details: Explanations of the parts of what is explained, from the same queries: the sentences of an answer.
+        words: Explanations of the words of a sentence of an answer, where they were asked for.
         record: The fields, where the text is a record of several.
         without_fields: The model's own score without each field (n_fields,)*, where it was asked.
     """
@@ -112,6 +113,7 @@ class Explanation(Document):
     record: Record | None = None
     without_fields: Floats | None = None
     details: tuple["Explanation", ...] = ()
+    words: tuple["Explanation", ...] = ()
 
     def __post_init__(self) -> None:
         record = self.record or (self.text if isinstance(self.text, Record) else None)
@@ -379,7 +381,8 @@ class Explanation(Document):
     def from_dict(cls, saved: Mapping[str, Any]) -> "Explanation":
         """Return the explanation of a dictionary made by `to_dict`."""
         parts = decode(saved, fields(cls))
-        return cls(**parts, details=tuple(map(cls.from_dict, details_of(saved))))
+        details, words = (tuple(map(cls.from_dict, parts_of(saved, name))) for name in PARTS)
+        return cls(**parts, details=details, words=words)
 
     def _page(self) -> str:
         from slalom.render.page import page  # noqa: PLC0415

@@ -31,6 +31,7 @@ from tests.factories import (
     with_se,
 )
 from tests.side_by_side import compared, record
+from tests.test_answer_words import explained as words_explained
 from tests.test_answers import explained as answer_explained
 from tests.web.opened import Opened
 
@@ -194,6 +195,30 @@ def test_a_sentence_of_an_answer_lights_its_sources_and_a_source_its_sentences(v
     assert number(view.one("#now").text) == pytest.approx(float(e.predict(gone)), abs=1e-3)
     view.press(Keys.ENTER)  # the sentence has the focus
     assert view.one(".sentence[data-k='1']").get_attribute("aria-pressed") == "true"
+
+
+def test_a_word_of_an_answer_lights_its_sources_by_mouse_and_keys(view):
+    _, e = words_explained()
+    view.open([e])
+    listed = "#answer-sources button.on"
+    for k, s in enumerate(e.sentences):
+        for w, word in enumerate(s.words):
+            view.hover(view.one(f".sentence[data-k='{k}'] .word[data-w='{w}']"))
+            assert [int(i) for i in view.each(listed, "e.dataset.k")] == sorted(word.sources)
+            assert view.texts(".word.on") == [word.text]
+            assert view.texts("#answer-said")[0].startswith(f"“{word.text}” rests on ")
+    assert view.texts(".word.rests") == [word.text for s in e.sentences for word in s.words if word.sources]
+    view.hover(view.one("#text-title"))
+    assert not view.texts(".word.on")
+    view.js("document.querySelector(`.sentence[data-k='1']`).focus()")
+    assert view.texts("#answer-said")[0].startswith("Sentence 2 rests on ")
+    words = [word.text for word in e.sentences[1].words]
+    for key, lit in ((Keys.ARROW_RIGHT, words[0]), (Keys.ARROW_RIGHT, words[1]), (Keys.ARROW_LEFT, words[0])):
+        view.press(key)
+        assert view.texts(".word.on") == [lit]
+    view.press(Keys.ARROW_LEFT)  # the sentence again
+    assert not view.texts(".word.on")
+    assert [int(i) for i in view.each(listed, "e.dataset.k")] == sorted(e.sentences[1].sources)
 
 
 def test_a_click_removes_a_word_and_the_prediction_follows(view):

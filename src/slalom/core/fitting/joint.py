@@ -13,7 +13,9 @@ other parts are linear: one solve for all classes.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, final
 
 import numpy as np
@@ -322,22 +324,44 @@ class Fitted:
         predicted, self._by = now.tangent(s.counts, s.linked)
         self._prior, own = s.prior, s.left()
         self._factor = Factor(own + (self._by * self._prior) @ self._by.T)
-        if scores.ndim == 1:
-            values, bias, formula = now.values, now.bias, predicted
-            link = Link(now.middle, float(np.exp(now.log_reach))) if s.linked else None
-        else:  # linear in values and bias, given importances and competition
-            chosen = np.r_[: s.p, 2 * s.p]
-            linear, wide = self._by[:, chosen], self._prior[chosen]
-            centre = scores.mean(axis=0)
-            pulls = Factor(own + (linear * wide) @ linear.T).solve(scores - centre)
-            solved = wide[:, None] * (linear.T @ pulls)
-            values, bias, link, formula = solved[:-1], solved[-1] + centre, None, linear @ solved + centre
-        pulls = Factor(own).solve(scores - formula)
+        self._left = Factor(own)
+        link = Link(now.middle, float(np.exp(now.log_reach))) if s.linked else None
+        single = scores.ndim == 1
+        self.model = self._model(scores, now.values, now.bias, predicted, link) if single else self._linear(scores)
+
+    def part(self, scores: Floats) -> "Fitted":
+        """Return the fit of a part (m,) of the scores: only values, bias and the scale of all variances are its own.
+
+        Models of parts that add up to the scores add up to (nearly) this one, but for its link.
+        """
+        part, y = copy(self), scores - scores.mean()
+        part.model, part._amplitude = self._linear(scores), np.sqrt(y @ self._factor.solve(y) / len(y))
+        return part
+
+    @cached_property
+    def _straight(self) -> tuple[Floats, Floats, Factor]:
+        """Derivatives (m, p + 1) by values and bias without the link, their prior, and the covariance by both."""
+        s = self._search
+        chosen = np.r_[: s.p, 2 * s.p]
+        by, prior = s.parameters(s.theta).tangent(s.counts, False)[1][:, chosen], self._prior[chosen]
+        return by, prior, Factor(s.left() + (by * prior) @ by.T)
+
+    def _linear(self, scores: Floats) -> Slalom:
+        """Return the model of scores (m,) or (m, n_classes), linear in values and bias given importances and competition."""
+        by, prior, factor = self._straight
+        centre = scores.mean(axis=0)
+        solved = (prior * (by.T @ factor.solve(scores - centre)).T).T
+        return self._model(scores, solved[:-1], solved[-1] + centre, by @ solved + centre, None)
+
+    def _model(self, scores: Floats, values: Floats, bias: float | Floats, formula: Floats, link: Link | None) -> Slalom:
+        """Return a model of scores with a formula, which predicts (m,) or (m, n_classes), and what it leaves."""
+        s, now = self._search, self._search.parameters(self._search.theta)
+        pulls = self._left.solve(scores - formula)
         variances = np.exp(s.log_variances[2:-1])
         parts = [kernel.part(v * pulls) for v, kernel in zip(variances, s.kernels, strict=True)]
         if not all_finite(values, now.importances, bias, pulls):
             raise ArithmeticError("the fit has left the range of floats")
-        self.model = Slalom(values[s.kinds], now.importances[s.kinds], now.competition, bias, link, parts)
+        return Slalom(values[s.kinds], now.importances[s.kinds], now.competition, bias, link, parts)
 
     @property
     def state(self) -> State:
@@ -378,7 +402,7 @@ class Fitted:
             variance += v * own
         half = self._factor.half(across)
         error = np.sqrt(np.maximum(variance - (half**2).sum(axis=0), 1e-12 * s.spread**2))
-        return np.asarray(error if self._amplitude.ndim == 0 else np.multiply.outer(error, self._amplitude))
+        return np.asarray(np.multiply.outer(error, self._amplitude))
 
 
 def fitted(

@@ -67,8 +67,8 @@ def preview(view: View) -> list[tuple[str, float | None]]:
     return parts
 
 
-def content(e: Explanation) -> dict[str, Any]:
-    """Return everything that is shown of one text."""
+def content(e: Explanation, part: bool = False) -> dict[str, Any]:
+    """Return everything that is shown of one text, or of a part of an answer beside the whole."""
     views = [View(e, column) for column in ([None] if e.values.ndim == 1 else range(e.values.shape[1]))]
     cut, fields = cut_text(e)
     return {
@@ -98,7 +98,7 @@ def content(e: Explanation) -> dict[str, Any]:
         "labels": e.labels,
         "two_classes": opposite(e, e.labels[0]) is not None,
         "answer": _answer(e),
-        "sentences": [_sentence(sentence, e) for sentence in e.sentences],
+        "sentences": [] if part else [_sentence(sentence, e) for sentence in e.sentences],
         "warnings": e.remarks,
         "tested": e.fidelity.statement.replace("R2", "R²"),
         "queries": e.queries,
@@ -134,13 +134,26 @@ def cut_answer(e: Explanation) -> list[tuple[str, int | None]]:
 
 def _sentence(s: AnswerSentence, whole: Explanation) -> dict[str, Any]:
     """Return a sentence of an answer: what it rests on, with the joint effect of each group, and its own explanation."""
-    own = s.explanation
+    own, spans = s.explanation, np.array([(word.start, word.stop) for word in s.words], dtype=np.int64).reshape(-1, 2) - s.start
+    return {
+        **_rests(s),
+        "pieces": [(printable(text), k) for text, k in pieces(s.text, spans)],
+        "words": [
+            _rests(word) | {"effects": _digits(word.effects), "within": _half_width(word.explanation.standard_errors())}
+            for word in s.words
+        ],
+        "content": None
+        if own is whole
+        else {name: part for name, part in content(own, part=True).items() if name not in _SHARED},
+    }
+
+
+def _rests(s: AnswerSentence) -> dict[str, Any]:
     return {
         "groups": [(sorted(group), _digits(s.effect(group))) for group in s.groups],
         "memory": s.from_memory,
         "score": _digits(s.score),
         "without": _digits(s.without),
-        "content": None if own is whole else {name: part for name, part in content(own).items() if name not in _SHARED},
     }
 
 

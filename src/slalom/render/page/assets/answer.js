@@ -10,14 +10,19 @@ class AnswerMap {
     const [answer, sources] = [ui["answer-text"], ui["answer-sources"]];
     const at = (event) => event.target.closest?.("[data-k]");
     const watch = (holder, over, out) => {
-      for (const name of ["pointerover", "focusin"]) holder.addEventListener(name, (event) => (at(event) ? over(Number(at(event).dataset.k)) : out()));
+      for (const name of ["pointerover", "focusin"]) holder.addEventListener(name, (event) => (at(event) ? over(Number(at(event).dataset.k), event.target.closest("[data-w]")?.dataset.w) : out()));
       for (const name of ["pointerleave", "focusout"]) holder.addEventListener(name, out);
     };
-    watch(answer, (k) => this.light(k), () => this.light(this.chosen));
-    watch(sources, hooks.over, hooks.out);
+    watch(answer, (k, word) => this.light(k, word), () => this.light(this.chosen));
+    watch(sources, (k) => hooks.over(k), hooks.out);
     const choose = (event) => at(event) && this.choose(Number(at(event).dataset.k));
     answer.addEventListener("click", (event) => window.getSelection().isCollapsed && choose(event));
     answer.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step && at(event)) { // the next word, or the one before; beyond the ends the sentence
+        const k = Number(at(event).dataset.k);
+        this.light(k, (this.word ?? (step > 0 ? -1 : this.sentences[k].words.length)) + step);
+      }
       if (event.key !== "Enter" && event.key !== " ") return;
       choose(event);
       event.preventDefault();
@@ -43,9 +48,13 @@ class AnswerMap {
     const full = scores.find(({ name }) => name === "removal").full[0];
     this.sentences = sentences.map((sentence) => {
       const own = (sentence.content?.scores ?? scores).find(({ name }) => name === "removal");
-      const joint = new Map(sentence.groups.flatMap(([group, effect]) => group.map((i) => [i, { group, effect }])));
-      const most = Math.max((sentence.memory ? 1 : FAINT) * full, own.full[0], ...sentence.groups.map(([, effect]) => effect));
-      return { ...sentence, joint, effects: own.numbers, within: own.within, strength: (i) => Math.min(1, Math.max(-1, (joint.get(i)?.effect ?? own.numbers[i]) / most)) };
+      const part = (of, effects, within, least) => {
+        const joint = new Map(of.groups.flatMap(([group, effect]) => group.map((i) => [i, { group, effect }])));
+        const most = Math.max((of.memory ? 1 : FAINT) * full, least, ...of.groups.map(([, effect]) => effect));
+        return { ...of, joint, effects, within, strength: (i) => Math.min(1, Math.max(-1, (joint.get(i)?.effect ?? effects[i]) / most)) };
+      };
+      const words = sentence.words.map((word) => part(word, word.effects, word.within, 0));
+      return { ...part(sentence, own.numbers, own.within, own.full[0]), words };
     });
     ui["answer-by"].textContent = answer.generated ? "written by the model" : "given";
     ui["answer-question"].textContent = answer.question;
@@ -54,7 +63,7 @@ class AnswerMap {
     ui["answer-text"].replaceChildren(...answer.pieces.map(([text, k]) => {
       if (k === null) return text;
       const rests = sentences[k].groups.map(([group]) => this.cited(group)).join(", ");
-      this.spans[k] = make("span", { class: "sentence", role: "button", tabindex: "0", "data-k": k }, text, make("span", { class: "hidden" }, " rests on "),
+      this.spans[k] = make("span", { class: "sentence", role: "button", tabindex: "0", "data-k": k }, ...this.worded(sentences[k]), make("span", { class: "hidden" }, " rests on "),
         make("span", { class: "cites" }, rests || (sentences[k].memory ? "memory" : "no single source")));
       return this.spans[k];
     }));
@@ -69,6 +78,11 @@ class AnswerMap {
     this.light(this.chosen);
   }
 
+  // The text of a sentence, with its words where their sources are known.
+  worded({ words, pieces }) {
+    return pieces.map(([text, w]) => (w === null ? text : make("span", { class: words[w].groups.length ? "word rests" : "word", "data-w": w }, text)));
+  }
+
   cited(sources) { return sources.map((i) => `[${this.whole.numbers[i]}]`).join(" or "); }
 
   get content() { return this.whole && { ...this.whole, ...this.whole.sentences[this.chosen]?.content }; }
@@ -79,29 +93,34 @@ class AnswerMap {
     this.hooks.choose();
   }
 
-  // Light a sentence and its sources; null: none.
-  light(k) {
-    const sentence = this.sentences[k];
-    const places = sentence && decimals(sentence.effects.concat(sentence.groups.map(([, effect]) => effect)));
-    const alone = (i) => signed(sentence.effects[i], places) + plusMinus(sentence.within?.[i], places).replace(" asked", "");
+  // Light a sentence, or its word w, and the sources; null: none.
+  light(k, w) {
+    const word = this.sentences[k]?.words[w];
+    const part = word ?? this.sentences[k];
+    const places = part && decimals(part.effects.concat(part.groups.map(([, effect]) => effect)));
+    const alone = (i) => signed(part.effects[i], places) + plusMinus(part.within?.[i], places).replace(" asked", "");
+    this.word = word ? Number(w) : null;
     for (const [i, row] of this.rows) {
-      const joint = sentence?.joint.get(i);
-      this.colour(row, sentence ? sentence.strength(i) : 0, Boolean(joint));
-      row.lastChild.textContent = !sentence ? "" : joint?.group.length > 1 ? `together ${signed(joint.effect, places)}` : alone(i);
+      const joint = part?.joint.get(i);
+      this.colour(row, part ? part.strength(i) : 0, Boolean(joint));
+      row.lastChild.textContent = !part ? "" : joint?.group.length > 1 ? `together ${signed(joint.effect, places)}` : alone(i);
     }
     this.spans.forEach((span, j) => {
       this.colour(span, 0, j === k);
       span.setAttribute("aria-pressed", String(j === this.chosen));
     });
-    if (!sentence) {
-      this.say("Point at a sentence or a source: what belongs together lights up. Click a sentence: all that is below is then about it alone.");
+    for (const element of this.ui["answer-text"].querySelectorAll(".word")) element.classList.toggle("on", element.parentNode === this.spans[k] && Number(element.dataset.w) === this.word);
+    if (!part) {
+      const words = this.sentences.some((sentence) => sentence.words.length) ? " Words have sources of their own: point at one, or press the arrow keys on a sentence." : "";
+      this.say(`Point at a sentence or a source: what belongs together lights up. Click a sentence: all that is below is then about it alone.${words}`);
       return;
     }
-    const { groups, memory, score, without, joint } = sentence;
+    const { groups, memory, score, without, joint } = part;
     if (joint.size) this.bring(this.rows.get(Math.min(...joint.keys())));
     const on = groups.map(([group]) => this.cited(group)).join(" and ");
     const why = on ? `rests on ${on}` : memory ? "rests on nothing in the sources: it comes from the model's own memory" : "rests on no single source";
-    this.say(`Sentence ${k + 1} ${why}. Its ${this.whole.score_name}: ${plain(score, 2)} with all sources, ${plain(without, 2)} without any. Beside a source: by how much it falls without it${groups.some(([group]) => group.length > 1) ? "; together: without all that can replace each other" : ""}.`);
+    const name = word ? `“${this.spans[k].querySelector(".word.on").textContent}”` : `Sentence ${k + 1}`;
+    this.say(`${name} ${why}. Its ${this.whole.score_name}: ${plain(score, 2)} with all sources, ${plain(without, 2)} without any. Beside a source: by how much it falls without it${groups.some(([group]) => group.length > 1) ? "; together: without all that can replace each other" : ""}.`);
   }
 
   // Light a source and the sentences that it matters to; null: those that belong to the chosen sentence.
