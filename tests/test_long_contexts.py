@@ -3,6 +3,7 @@
 import io
 import re
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -217,11 +218,35 @@ def test_too_small_a_limit_is_an_error_before_any_query():
     assert not model.prompts
 
 
-def test_steps_of_a_long_context_end_as_a_call_does():
-    _, _, e = explained("either")
-    (step,) = explainer_of(Rule("either")).steps("Which?", ONE)
-    assert step.final
-    assert step.explanation.to_dict() | {"seconds": 0} == e.to_dict() | {"seconds": 0}
+@cases("seconds", [None, 0.001])
+def test_steps_of_a_long_context_end_as_a_call_does(seconds):
+    call, _, e = explained("either")
+    model = Rule("either")
+    steps = [*explainer_of(model).steps("Which?", ONE, seconds=seconds)]
+    assert [step.final for step in steps] == [False] * (len(steps) - 1) + [True]
+    assert steps[-1].explanation.to_dict() | {"seconds": 0} == e.to_dict() | {"seconds": 0}
+    assert sorted(model.prompts) == sorted(call.prompts)
+    asked = [step.queries for step in steps]
+    assert asked == sorted(asked)
+    assert all(step.queries <= step.of == 256 + 25 for step in steps)
+    lots = np.diff(asked)
+    assert lots.max() <= 16 if seconds else lots.max() > 16  # the first lot of a round is at least eight queries
+
+
+def test_rounds_of_a_long_context_explain_what_their_queries_are_about():
+    steps = [step for step in explainer_of(Rule("single", "both")).steps("Which?", TWO) if step.explanation is not None]
+    assert [step.round for step in steps] == [*range(1, len(steps) + 1)]
+    rounds = [step.explanation for step in steps]
+    assert [e.queries for e in rounds[:-1]] == [step.queries for step in steps[:-1]]
+    assert len(rounds[0]) == 8
+    for before, after in pairwise(rounds):
+        assert set(np.cumsum(before.sizes)) <= set(np.cumsum(after.sizes)), "units are parts of those before"
+    for e in rounds:
+        assert e.sizes.sum() == N
+        assert [s.text for s in e.sentences] == ["It is so.", "It is not."]
+        holds = {i for i, numbers in enumerate(sources_in(e)) if not set(numbers).isdisjoint(PLANTED)}
+        assert set(e.strongest(2)) == holds, "runs with the planted sources"
+        assert e.score == pytest.approx(Rule.score("single", {*range(N)}) + Rule.score("both", {*range(N)}))
 
 
 def test_sources_keep_their_numbers():

@@ -157,13 +157,11 @@ class ContextExplainer:
     ) -> Iterator[Step]:
         """Explain an answer in rounds, the first of few queries and the last as a call does; see `Explainer.steps`.
 
-        Many sources are explained from coarse to fine, in one step.
+        Many sources are explained from coarse to fine: the units of an explanation are then the runs of sources that its round
+        asks about, and those of the next round are parts of them.
         """
         explainer, options, finished = self._prepared(question, answer, None, None, options)
-        if zooms(len(self.sources.spans), find_method(options.get("method", self._options["method"]))):
-            e = finished(explainer(self.sources.text, **options))
-            yield Step(1, e.queries, e.queries, True, e, final=True)
-            return
+        explainer.engine.turn_seconds = seconds  # whoever closes the generator in another thread does not wait long
         for step in explainer.steps(self.sources.text, first=first, seconds=seconds, **options):
             yield step if step.explanation is None else step._replace(explanation=finished(step.explanation))
 

@@ -8,7 +8,8 @@ sentences, are split into documents, paragraphs, sentences or words, and into ru
 values tell what matters: without one of two sources that say the same nothing changes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from math import ceil, log
 from time import perf_counter
 from typing import Any, final
@@ -22,7 +23,8 @@ from slalom.methods import JointMethod, Method
 from slalom.models import Answers, Estimate, Queries
 from slalom.models.continuation import AnswerModel
 from slalom.models.sources import Sources
-from slalom.pipeline import Options, Pipeline
+from slalom.pipeline import Options, Pipeline, Step
+from slalom.pipeline.explaining import explain
 from slalom.pipeline.planning import Task
 from slalom.pipeline.run import TextRun
 from slalom.result import Explanation, Failure
@@ -35,6 +37,7 @@ _MANY = 100  # sources that are explained one by one
 _FAN = 8  # parts of a cell that is split
 _SPARE = 3  # rounds beside one per level: weak cells are told from noise later than strong ones
 _NEAR = 0.2  # share of the budget for the cells of the last round: removals, which people quote
+_LOT = 8  # queries of the first lot of a round that is asked in lots, and of the smallest
 _BESIDE = 3  # one row in so many keeps the strongest cell: it shows what matters only beside that
 _SURE, _LEAST = 1.2, 0.04  # standard errors, and share of the range of the scores, of cells that are split
 
@@ -54,13 +57,27 @@ class ZoomPipeline(Pipeline):
         if not self._zooms(options):
             yield from super().run(texts, options, pairs)
             return
-        run = self._searched(texts[0], options)
+        *_, last = self._steps(texts[0], replace(options, errors="raise"), pairs=pairs)
+        assert last.explanation is not None
+        yield last.explanation
+
+    def rounds(self, text: Any, options: Options, seconds: float | None) -> Iterator[Step] | None:
+        return self._steps(text, options, seconds, rough=True) if self._zooms(options) else None
+
+    def _steps(
+        self, text: str, options: Options, seconds: float | None = None, pairs: bool = True, rough: bool = False
+    ) -> Iterator[Step]:
+        """Explain a context in steps; `rough`: also after each round, with the cells of that round as units."""
+        budget = options.budget(len(self._sources.spans))
+        of = budget + options.held_out(budget)
+        run = yield from self._searched(text, options, of, seconds, rough)
         while run.result is None:
-            self.ask([run], "asking")
+            yield from self._asked(run, of, seconds)
             self.advance(run, options)
         if pairs and options.checks_pairs:
             self.check_pairs([run], options)
-        yield run.result
+        assert isinstance(run.result, Explanation)  # errors are raised
+        yield Step(run.round, run.result.queries, of, True, run.result, final=True)
 
     def estimate(self, texts: Sequence[Any], options: Options) -> Estimate:
         if not self._zooms(options):
@@ -81,16 +98,18 @@ class ZoomPipeline(Pipeline):
     def _zooms(self, options: Options) -> bool:
         return zooms(len(self._sources.spans), options.method) and options.goal is None
 
-    def _searched(self, text: str, options: Options) -> TextRun:
+    def _searched(
+        self, text: str, options: Options, of: int, seconds: float | None, rough: bool
+    ) -> Generator[Step, None, TextRun]:
         """Return a context whose units are the cells of the last round, with all answers so far and what is left to ask."""
         method, sources = options.method, self._sources
         assert isinstance(method, JointMethod)
         n, rng = len(sources.spans), np.random.default_rng([options.seed, 4])
         budget, levels = options.budget(n), (*sources.levels, np.arange(n))
         tests, later = options.held_out(budget), method.further(n, budget)
-        if options.limit is not None and budget + tests > options.limit:
+        if options.limit is not None and of > options.limit:
             raise InputError(
-                f"this context needs {budget + tests} queries with those that test the explanation, and max_queries is"
+                f"this context needs {of} queries with those that test the explanation, and max_queries is"
                 f" {options.limit}; raise it, or lower queries",
                 "max_queries",
             )
@@ -98,13 +117,17 @@ class ZoomPipeline(Pipeline):
         size = max(search // (ceil(log(n, _FAN)) + _SPARE), 2 * _FAN)
         cells = _parts(0, n, levels)
         run, matters = self._on(cells, text, options), np.zeros(len(cells))
+        self.ask([run], "asking")  # about the whole context
         while True:
             asked = len(run.task.plan.keep)
             last = search - asked < 1.5 * size
             rows = Scales().draw(np.arange(len(cells)), search - asked if last else size, rng, True).keep
             rows[::_BESIDE, matters >= max(matters.max(), _LEAST)] = True
             self._extend(run, rows)
-            self.ask([run], f"asking, {asked} of {budget} done")
+            yield from self._asked(run, of, seconds)
+            if rough:
+                yield Step(run.round, len(run.lengths), of, True, explain(self.engine, run, options))
+            run.round += 1
             if last:
                 break
             began = perf_counter()
@@ -126,6 +149,17 @@ class ZoomPipeline(Pipeline):
         run.task = run.task._replace(keep=np.concatenate([run.task.keep, near, far]), near=len(near), budget=budget)
         return run
 
+    def _asked(self, run: TextRun, of: int, seconds: float | None) -> Iterator[Step]:
+        """Ask the new rows of a context, in lots that take about so many seconds."""
+        task, lot = run.task, len(run.task.keep) if seconds is None else _LOT
+        while len(rows := run.unasked(task.keep)):
+            began, run.task = perf_counter(), task._replace(keep=rows[:lot])
+            self.ask([run], f"asking, {len(run.lengths)} of {of} done")
+            if seconds is not None:
+                lot = max(_LOT, min(int(seconds * lot / max(perf_counter() - began, 1e-9)), 4 * lot))
+            yield Step(run.round, len(run.lengths), of, len(rows) <= len(run.task.keep))
+        run.task = task
+
     def _on(
         self, cells: _Cells, text: str, options: Options, before: TextRun | None = None, cell_of: _Cells | None = None
     ) -> TextRun:
@@ -136,9 +170,9 @@ class ZoomPipeline(Pipeline):
         whole, plan = np.ones((1, len(cells)), dtype=bool), QueryPlan(np.zeros((0, len(cells)), dtype=bool), np.zeros(0))
         run = TextRun(Task(0, reading, units, plan, whole, 0, 0, options.method))
         if before is not None:
-            keep = before.task.plan.keep
+            keep, run.round, run.decision = before.task.keep, before.round, before.decision
             run.receive(keep[:, cell_of], Answers(before.outputs(keep), before.lengths), before.spend(0.0))
-            self._extend(run, keep[:, cell_of])
+            self._extend(run, before.task.plan.keep[:, cell_of])
         return run
 
     @staticmethod

@@ -17,6 +17,7 @@ All texts that go on ask together, so that batches stay full.
 from slalom.pipeline.certifying import certify
 from slalom.pipeline.options import LEAST_QUERIES, Options
 from slalom.pipeline.pipeline import Pipeline
-from slalom.pipeline.refining import Step, refine
+from slalom.pipeline.refining import refine
+from slalom.pipeline.run import Step
 
 __all__ = ["LEAST_QUERIES", "Options", "Pipeline", "Step", "certify", "refine"]

@@ -18,7 +18,7 @@ from slalom.models.costs import money
 from slalom.pipeline.explaining import explain, next_rows, pairs_to_ask, with_pairs
 from slalom.pipeline.options import Options
 from slalom.pipeline.planning import Task, plan, read
-from slalom.pipeline.run import TextRun, failure, raise_interrupts
+from slalom.pipeline.run import Step, TextRun, failure, raise_interrupts
 from slalom.result import Explanation, Failure
 from slalom.result.pairs import combinations, most_checks
 from slalom.text import QueryPlan, UnitFunction, Units, extended, query_keys
@@ -52,6 +52,10 @@ class Pipeline:
                     if run.result is None:
                         seconds += options.method.seconds(run.task.units.n_types, run.task.budget)
                 yield from self._explained(block, options, pairs and options.checks_pairs)
+
+    def rounds(self, text: Any, options: Options, seconds: float | None) -> Iterator[Step] | None:
+        """Return the steps of one text, where they are not those of `refine`."""
+        return None
 
     def estimate(self, texts: Sequence[Any], options: Options) -> Estimate:
         """Return what `run` would ask: all queries of a fixed budget, those of the first round where it grows."""

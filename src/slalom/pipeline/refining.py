@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,32 +12,12 @@ from slalom.pipeline.explaining import explain
 from slalom.pipeline.options import Options
 from slalom.pipeline.pipeline import Pipeline
 from slalom.pipeline.planning import plan
-from slalom.pipeline.run import TextRun
+from slalom.pipeline.run import Step, TextRun
 from slalom.result import Explanation
 from slalom.text import QueryPlan
 
 _LOT = 50  # queries of the first lot of a text that is asked in lots, and of the smallest
 _BLOCK = 8  # neighbouring rows of a plan that are spread over the rounds
-
-
-class Step(NamedTuple):
-    """Where the explanation of one text is, in rounds.
-
-    Attributes:
-        round: Number of the round, from 1.
-        queries: Number of queries that are answered so far, those that test the explanation included.
-        of: Number of queries in the end; of a budget that grows, that of the next round.
-        answered: Whether all rows of the round are answered, so that what follows is its explanation.
-        explanation: The explanation of the round; None as long as its rows are asked.
-        final: Whether it is the last one.
-    """
-
-    round: int
-    queries: int
-    of: int
-    answered: bool = False
-    explanation: Explanation | None = None
-    final: bool = False
 
 
 def refine(pipeline: Pipeline, text: Any, options: Options, first: int, seconds: float | None = None) -> Iterator[Step]:
@@ -46,8 +26,12 @@ def refine(pipeline: Pipeline, text: Any, options: Options, first: int, seconds:
     Rows are asked in a random order, each once. Where several rounds follow, the first one is not tested: its explanation
     does not wait for the held-out rows, which the second asks. The last explanation is that of `Pipeline.run`,
     of the same rows in the same order. With a lexicon there is one more explanation before: without queries about the text.
+    A pipeline may have rounds of its own instead.
     """
     options, rounds = replace(options, errors="raise"), 0
+    if (steps := pipeline.rounds(text, options, seconds)) is not None:
+        yield from steps
+        return
     if options.method.prior is not None and options.queries != 0:
         alone = replace(options, queries=0, check=0, tolerance=None, max_queries=None)
         begun, rounds = TextRun(plan(pipeline.model, text, alone)), 1

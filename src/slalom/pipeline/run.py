@@ -2,7 +2,7 @@
 
 import logging
 from copy import copy
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,26 @@ from slalom.pipeline.planning import Task
 from slalom.result import Explanation, Failure
 
 _LOG = logging.getLogger("slalom")
+
+
+class Step(NamedTuple):
+    """Where the explanation of one text is, in rounds.
+
+    Attributes:
+        round: Number of the round, from 1.
+        queries: Number of queries that are answered so far, those that test the explanation included.
+        of: Number of queries in the end; of a budget that grows, that of the next round.
+        answered: Whether all rows of the round are answered, so that what follows is its explanation.
+        explanation: The explanation of the round; None as long as its rows are asked.
+        final: Whether it is the last one.
+    """
+
+    round: int
+    queries: int
+    of: int
+    answered: bool = False
+    explanation: Explanation | None = None
+    final: bool = False
 
 
 @final
