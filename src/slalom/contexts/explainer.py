@@ -161,7 +161,8 @@ class ContextExplainer:
         asks about, and those of the next round are parts of them.
         """
         explainer, options, finished = self._prepared(question, answer, None, None, options)
-        explainer.engine.turn_seconds = seconds  # whoever closes the generator in another thread does not wait long
+        if self.language_model.usage is None:  # requests to a server are given up by themselves, and sent many at a time
+            explainer.engine.turn_seconds = seconds
         for step in explainer.steps(self.sources.text, first=first, seconds=seconds, **options):
             yield step if step.explanation is None else step._replace(explanation=finished(step.explanation))
 
@@ -212,18 +213,23 @@ class ContextExplainer:
         cost = None if estimate.cost is None else estimate.cost + self.spending.cost(read, written)
         return estimate._replace(tokens=estimate.tokens + read, output_tokens=estimate.output_tokens + written, cost=cost)
 
-    def answer(self, question: str = "") -> str:
-        """Return the answer that the language model gives to a question from all sources: the most probable, token by token."""
+    def answer(self, question: str = "", said: Callable[[str], None] | None = None) -> str:
+        """Return the answer that the language model gives to a question from all sources: the most probable, token by token.
+
+        Args:
+            question: The question.
+            said: Is called with what is written so far, again and again while the model writes, where that can be known.
+        """
         question = self._question(question)
         if question not in self._generated:
             prompt = self._prompt(question)
             cost = self.spending.cost(prompt_tokens(prompt), self.max_answer_tokens)
             self.spending.check(cost, "writing the answer")
-            said = self.language_model.generate(prompt, self.max_answer_tokens)
+            answer = self.language_model.write(prompt, self.max_answer_tokens, said or (lambda _: None))
             self.spending.received(cost)
-            if not said:
+            if not answer:
                 raise InputError(f"{self.language_model.name} says nothing to this question; pass answer=")
-            self._generated[question] = said
+            self._generated[question] = answer
         return self._generated[question]
 
     def ask(self, explanation: Explanation, keep: ArrayLike) -> Floats:

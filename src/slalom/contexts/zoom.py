@@ -37,7 +37,7 @@ _MANY = 100  # sources that are explained one by one
 _FAN = 8  # parts of a cell that is split
 _SPARE = 3  # rounds beside one per level: weak cells are told from noise later than strong ones
 _NEAR = 0.2  # share of the budget for the cells of the last round: removals, which people quote
-_LOT = 8  # queries of the first lot of a round that is asked in lots, and of the smallest
+_LOT = 16  # queries of the first lot of a round that is asked in lots, and of the smallest, of a server; else 1
 _BESIDE = 3  # one row in so many keeps the strongest cell: it shows what matters only beside that
 _SURE, _LEAST = 1.2, 0.04  # standard errors, and share of the range of the scores, of cells that are split
 
@@ -118,6 +118,7 @@ class ZoomPipeline(Pipeline):
         cells = _parts(0, n, levels)
         run, matters = self._on(cells, text, options), np.zeros(len(cells))
         self.ask([run], "asking")  # about the whole context
+        yield Step(run.round, len(run.lengths), of)
         while True:
             asked = len(run.task.plan.keep)
             last = search - asked < 1.5 * size
@@ -151,12 +152,13 @@ class ZoomPipeline(Pipeline):
 
     def _asked(self, run: TextRun, of: int, seconds: float | None) -> Iterator[Step]:
         """Ask the new rows of a context, in lots that take about so many seconds."""
-        task, lot = run.task, len(run.task.keep) if seconds is None else _LOT
+        task, least = run.task, 1 if self.model.usage is None else _LOT
+        lot = len(task.keep) if seconds is None else least
         while len(rows := run.unasked(task.keep)):
             began, run.task = perf_counter(), task._replace(keep=rows[:lot])
             self.ask([run], f"asking, {len(run.lengths)} of {of} done")
             if seconds is not None:
-                lot = max(_LOT, min(int(seconds * lot / max(perf_counter() - began, 1e-9)), 4 * lot))
+                lot = max(least, min(int(seconds * lot / max(perf_counter() - began, 1e-9)), 4 * lot))
             yield Step(run.round, len(run.lengths), of, len(rows) <= len(run.task.keep))
         run.task = task
 

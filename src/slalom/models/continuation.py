@@ -7,7 +7,7 @@ each of its sentences, any span of characters), and the answers of the language 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import count
 from typing import Literal, NamedTuple, final
@@ -57,6 +57,10 @@ class LanguageModel(Charged, ABC):
     @abstractmethod
     def generate(self, prompt: Prompt, most: int) -> str:
         """Return the most probable answer, token by token, without white space at its ends."""
+
+    def write(self, prompt: Prompt, most: int, said: Callable[[str], None]) -> str:
+        """Return the answer of `generate`; while it is written, `said` gets what is there so far, where that can be known."""
+        return self.generate(prompt, most)
 
     @abstractmethod
     def identity(self) -> str | None:
@@ -223,6 +227,11 @@ class Continuation(AnswerModel):
 def prompt_tokens(prompt: Prompt) -> int:
     """Return about how many tokens a prompt has."""
     return about_tokens(len(prompt) if isinstance(prompt, str) else sum(len(said(message)) for message in prompt))
+
+
+def finished(text: str, prompt: Prompt) -> str:
+    """Return an answer without white space at its ends; after a string only its first line, where the answer ends."""
+    return text.strip().partition("\n")[0].strip() if isinstance(prompt, str) else text.strip()
 
 
 def _at_least_one(spans: NDArray[np.int64], n: int) -> NDArray[np.int64]:

@@ -8,6 +8,8 @@
     a redirect, more than 1 MB,
     another model than the one that answered first  ModelError
 
+An answer that streams is put together, and is then one like all others; parts that miss their end are asked for again.
+
 All requests of a process run in one event loop in a thread of its own, so that the time limit of an attempt covers everything,
 and a request can be cancelled at any time.
 """
@@ -18,8 +20,9 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, final
@@ -52,6 +55,7 @@ _ADVICE = {
 _STARTING = threading.Lock()
 wait_before_fork(_STARTING)
 Answer = Mapping[str, Any]
+_HEARD: ContextVar[Callable[[Answer], None] | None] = ContextVar("_HEARD", default=None)  # of the request of this task
 
 
 class Refused(ModelError):
@@ -68,6 +72,38 @@ class _Counts:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     answered: bool = False
+
+
+class _Stream:
+    """The server-sent events of a completion, as the answer that they make up."""
+
+    def __init__(self, heard: Callable[[Answer], None] | None) -> None:
+        self.heard, self.ended = heard, False
+        self.answer, self.message = dict[str, Any](), {"content": ""}
+
+    def take(self, content: bytearray) -> bytearray:
+        """Read what has come; return the beginning of a line that has no end yet."""
+        *lines, rest = content.split(b"\n")
+        for line in lines:
+            kind, _, data = line.partition(b":")
+            if kind == b"data" and data.strip() == b"[DONE]":
+                self.ended = True
+            elif kind == b"data":
+                self._add(json.loads(data))
+        return rest
+
+    def _add(self, part: dict[str, Any]) -> None:
+        if part.get("error"):
+            self.answer, self.ended = {"error": part["error"]}, True
+        self.answer |= {name: part[name] for name in ("model", "usage") if part.get(name) is not None}
+        for choice in part.get("choices") or ():
+            delta = choice.get("delta") or {}
+            self.message["content"] += delta.get("content") or choice.get("text") or ""
+            self.message |= {"refusal": delta["refusal"]} if delta.get("refusal") else {}
+            self.answer["choices"] = [{"message": self.message, "finish_reason": choice.get("finish_reason")}]
+            self.ended |= choice.get("finish_reason") is not None
+            if self.heard is not None:
+                self.heard(self.answer)
 
 
 class _Transport(openai.DefaultAsyncHttpxClient):
@@ -100,14 +136,22 @@ class _Transport(openai.DefaultAsyncHttpxClient):
 
     async def _read(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         response = await super().send(request, **options | {"stream": True})
-        content = bytearray()
+        content, stream = bytearray(), None
+        if response.is_success and response.headers.get("content-type", "").startswith("text/event-stream"):
+            stream = _Stream(_HEARD.get())
         try:
             async for part in response.aiter_raw():
                 content += part
-                if len(content) > _MAX_BYTES:
+                if stream is not None:
+                    content = stream.take(content)
+                if len(content) + (0 if stream is None else len(stream.message["content"])) > _MAX_BYTES:
                     raise ModelError(f"{self.address} answered with more than 1 MB, which no completion is")
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise httpx2.DecodingError("malformed events") from None
         finally:
             await response.aclose()
+        if stream is not None:
+            content = bytearray(json.dumps(stream.answer).encode() if stream.ended else b"")  # b"": it is asked again
         headers = httpx2.Headers(response.headers)
         for name in ("content-encoding", "content-length", "transfer-encoding"):
             headers.pop(name, None)
@@ -155,6 +199,7 @@ class Client:
         self._secret()  # a malformed key is refused here
         self.answering: str | None = None  # the model, as the server names it
         self.replaced: str | None = None  # by this one, in the middle
+        self.uncounted = (0, 0)  # about how many tokens were read and written for answers without counts
         self._counts = _Counts()
         self._connection: _Connection | None = None
 
@@ -163,8 +208,10 @@ class Client:
 
     @property
     def usage(self) -> Usage:
-        """What was asked so far."""
-        return Usage(self._counts.requests, self._counts.prompt_tokens, self._counts.completion_tokens)
+        """What was asked so far; answers without counts are estimated where the server counts others."""
+        counts = self._counts
+        about = self.uncounted if counts.prompt_tokens else (0, 0)
+        return Usage(counts.requests, counts.prompt_tokens + about[0], counts.completion_tokens + about[1])
 
     def ask(self, path: str, body: Mapping[str, Any]) -> Answer:
         """Return the answer to a request; as `post`, for other threads."""
@@ -184,10 +231,11 @@ class Client:
         connection, self._connection = self._connection, None
         _close(connection)
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Answer:
+    async def post(self, path: str, body: Mapping[str, Any], heard: Callable[[Answer], None] | None = None) -> Answer:
         """Return the answer to a request, a JSON object whose content is not checked; in the thread of the requests.
 
-        The path is "completions", "chat/completions", or "tokenize" of llama.cpp.
+        The path is "completions", "chat/completions", or "tokenize" of llama.cpp. Of an answer that streams, `heard` gets what
+        has come so far.
 
         Raises:
             Refused: The server refuses the request.
@@ -197,6 +245,7 @@ class Client:
             self._connection = self._connected()
             weakref.finalize(self, _close, self._connection).atexit = False
         connection, failure = self._connection, None
+        _HEARD.set(heard)
         url = f"{self.base_url.removesuffix('/v1')}/tokenize" if path == "tokenize" else f"/{path}"
         try:
             async with connection.slots:

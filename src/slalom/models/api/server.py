@@ -9,7 +9,10 @@ no chat template around them. Samples are asked of any server: chat messages by 
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Literal, final
 
 import numpy as np
@@ -17,9 +20,10 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError
+from slalom.interrupt import Interrupted, check
 from slalom.models.api.answers import choices, content
 from slalom.models.api.client import FILTERS, Answer, Client, Refused
-from slalom.models.continuation import LanguageModel
+from slalom.models.continuation import LanguageModel, finished, prompt_tokens
 from slalom.models.costs import Usage, about_tokens
 from slalom.models.sources import Prompt
 
@@ -27,6 +31,8 @@ _PROBE = ("The sun rises in the east and sets in the", " west")
 _REQUESTS = 6  # with the probe, at most
 _NO_LOGS = 'gives no log probabilities of given words; use mode="sample", or vLLM, llama.cpp or a local model'
 _UNSUPPORTED = (400, 422)  # status where a server does not take an option
+_STREAM = {"stream": True, "stream_options": {"include_usage": True}}
+_AGAIN = 0.1  # seconds after which it is seen whether the work was given up
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
@@ -69,6 +75,7 @@ class AnswerServer(LanguageModel):
         self._tokens: dict[str, tuple[list[int], list[str]]] = {}
         self._several: bool | None = None  # whether it takes n=
         self._limit: str | None = None  # its name of the option that limits tokens
+        self._streams = True  # as far as is known
 
     def tokens(self, answer: str, lead: str) -> NDArray[np.int64]:
         pieces = self._tokenized(lead + answer)[1]
@@ -79,8 +86,8 @@ class AnswerServer(LanguageModel):
         text = lead + answer
         ids, pieces = self._tokenized(text)
         requests = [self._request(prompt, text, ids) for prompt in prompts]
-        futures = [self.client.run(self.client.post("completions", request)) for request in requests]
-        rows = [self._read(future.result(), text, ids)[0] for future in futures]
+        answers = _together([self.client.run(self.client.post("completions", request)) for request in requests])
+        rows = [self._read(answer, text, ids)[0] for answer in answers]
         if any(len(row) != len(pieces) for row in rows):
             raise ModelError(
                 f"{self._where} reads the answer as other tokens after another prompt; let the template end without white space"
@@ -90,27 +97,55 @@ class AnswerServer(LanguageModel):
     def generate(self, prompt: Prompt, most: int) -> str:
         return self.sample([prompt], most, 1, 0.0)[0][0]
 
+    def write(self, prompt: Prompt, most: int, said: Callable[[str], None]) -> str:
+        texts, text, counted = SimpleQueue[str | None](), "", self.usage.prompt_tokens
+        future = self.client.run(self._drawn(prompt, most, 1, 0.0, texts.put))
+        future.add_done_callback(lambda _: texts.put(None))
+        try:
+            while True:
+                check()
+                with suppress(Empty):
+                    if (so_far := texts.get(timeout=_AGAIN)) is None:
+                        return str(future.result()[0])
+                    if so_far != text:
+                        text = so_far
+                        said(text)
+        finally:
+            future.cancel()
+            if text and self.usage.prompt_tokens == counted:  # the end of the stream would say it
+                read, written = self.client.uncounted
+                self.client.uncounted = read + prompt_tokens(prompt), written + about_tokens(len(text))
+
     def sample(
         self, prompts: Sequence[Prompt], most: int, count: int, temperature: float = 1.0, seed: int = 0
     ) -> list[list[str]]:
         options = (most, count, temperature)
         unknown = self._limit is None or (count > 1 and self._several is None)  # the first prompt finds it out
-        first = [self.client.run(self._drawn(prompt, *options)).result() for prompt in prompts[:unknown]]
-        futures = [self.client.run(self._drawn(prompt, *options)) for prompt in prompts[len(first) :]]
-        return first + [future.result() for future in futures]
+        first = _together([self.client.run(self._drawn(prompt, *options)) for prompt in prompts[:unknown]])
+        return first + _together([self.client.run(self._drawn(prompt, *options)) for prompt in prompts[len(first) :]])
 
-    async def _drawn(self, prompt: Prompt, most: int, count: int, temperature: float) -> list[str]:
-        """Return samples: several of one request where the server takes n=, else of as many requests."""
+    async def _drawn(
+        self, prompt: Prompt, most: int, count: int, temperature: float, said: Callable[[str], None] | None = None
+    ) -> list[str]:
+        """Return samples: several of one request where the server takes n=, else of as many requests.
+
+        `said` gets what is written so far of a single one, where the server streams.
+        """
         chat = not isinstance(prompt, str)
         path, body = ("chat/completions", {"messages": prompt}) if chat else ("completions", {"prompt": prompt})
 
-        async def ask(n: int, limit: str) -> list[str]:
-            options = {"model": self.name, "temperature": temperature, limit: most} | ({"n": n} if n > 1 else {})
-            texts = [content(choice)[0].strip() for choice in choices(await self.client.post(path, body | options))]
-            return texts if chat else [text.partition("\n")[0].strip() for text in texts]
+        def texts_of(answer: Answer) -> list[str]:
+            return [finished(content(choice)[0], prompt) for choice in choices(answer)]
 
+        async def ask(n: int, limit: str, stream: bool = False) -> list[str]:
+            options = {"model": self.name, "temperature": temperature, limit: most} | ({"n": n} if n > 1 else {})
+            heard = None if said is None else lambda answer: said(texts_of(answer)[0])
+            return texts_of(await self.client.post(path, body | options | (_STREAM if stream else {}), heard))
+
+        streams = (True, False) if self._streams and said is not None else (False,)
         sizes = (count,) if self._several else (1,) if self._several is False else tuple(dict.fromkeys((count, 1)))
-        ways = [(size, limit) for size in sizes for limit in ((self._limit,) if self._limit else _LIMITS)]
+        limits = (self._limit,) if self._limit else _LIMITS
+        ways = [(size, limit, stream) for stream in streams for size in sizes for limit in limits]
         for way in ways:
             try:
                 texts = await ask(*way)
@@ -122,6 +157,7 @@ class AnswerServer(LanguageModel):
             else:
                 break
         self._limit, self._several = way[1], len(texts) > 1 if count > 1 else self._several
+        self._streams &= way[2] or said is None
         more = await asyncio.gather(*(ask(1, way[1]) for _ in range(count - len(texts))))
         return [text for part in (texts, *more) for text in part][:count]
 
@@ -226,6 +262,21 @@ class AnswerServer(LanguageModel):
                 f"{self._where} reads {text[:40]!r} as the tokens of {''.join(pieces)[:40]!r}; use vLLM or a local model"
             )
         return ids, pieces
+
+
+def _together(futures: Sequence[Future[Any]]) -> list[Any]:
+    """Return the results of requests; where the work is given up, those that are not answered are given up, too."""
+    results = []
+    try:
+        for future in futures:
+            while not wait([future], _AGAIN).done:
+                check()
+            results.append(future.result())
+    except Interrupted:
+        for future in futures:
+            future.cancel()
+        raise
+    return results
 
 
 def _strings(pieces: Sequence[Any]) -> list[str]:

@@ -8,22 +8,24 @@ its own, padded on the right: attention looks back only, so padding changes noth
 import copy
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import blake2b
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel, StoppingCriteriaList
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError, one_line
 from slalom.forks import renew_after_fork
-from slalom.models.continuation import LanguageModel
+from slalom.interrupt import check
+from slalom.models.continuation import LanguageModel, finished
 from slalom.models.huggingface.fingerprint import identity_of
 from slalom.models.huggingface.module import evaluating, memory_errors, to_device, tokens_that_fit
 from slalom.models.huggingface.reading import readable
@@ -149,7 +151,10 @@ class LocalLanguageModel(LanguageModel):
             return np.asarray(logs.view(len(rows), -1).double().cpu().numpy())
 
     def generate(self, prompt: Prompt, most: int) -> str:
-        return self._written(prompt, most, do_sample=False)[0]
+        return self.write(prompt, most, lambda _: None)
+
+    def write(self, prompt: Prompt, most: int, said: Callable[[str], None]) -> str:
+        return self._written(prompt, most, said, do_sample=False)[0]
 
     def sample(
         self, prompts: Sequence[Prompt], most: int, count: int, temperature: float = 1.0, seed: int = 0
@@ -157,7 +162,7 @@ class LocalLanguageModel(LanguageModel):
         if not temperature:
             return [[self.generate(prompt, most)] * count for prompt in prompts]
         drawn, cuda = list[list[str]](), [self.device.index or 0] if self.device.type == "cuda" else []
-        plain = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+        plain: dict[str, Any] = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
         for prompt in prompts:  # each has a seed of its own, so that samples do not depend on the batch
             digest = blake2b(json.dumps([prompt, seed]).encode(), digest_size=8).digest()
             with torch.random.fork_rng(cuda):
@@ -165,25 +170,38 @@ class LocalLanguageModel(LanguageModel):
                 drawn.append(self._written(prompt, most, num_return_sequences=count, **plain))
         return drawn
 
-    def _written(self, prompt: Prompt, most: int, **options: Any) -> list[str]:
+    def _written(self, prompt: Prompt, most: int, said: Callable[[str], None] | None = None, **options: Any) -> list[str]:
         """Return what the model writes after a prompt, as the options of `generate` say."""
         row = self._prompt(prompt, most)
         ids = torch.tensor([row], device=self.device)
+        stated = getattr(getattr(self.base, "generation_config", None), "eos_token_id", None)
+        ends, before = {stated} if isinstance(stated, int) else set(stated or ()), ""
+
+        def texts(sequences: torch.Tensor) -> list[str]:
+            written = [list(takewhile(lambda token: token not in ends, tokens)) for tokens in sequences[:, len(row) :].tolist()]
+            return [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in written]
+
+        def end(sequences: torch.Tensor, _: Any, **__: Any) -> torch.Tensor:
+            """Tell which sequences end with their last token: those that have said a line, after a string."""
+            nonlocal before
+            check()
+            so_far = texts(sequences)
+            text = finished(so_far[0].rstrip("\ufffd"), prompt)  # without a part of a character
+            if said is not None and text != before:
+                said(text)
+                before = text
+            return torch.tensor([isinstance(prompt, str) and "\n" in text.lstrip() for text in so_far], device=sequences.device)
+
+        options |= {"max_new_tokens": most, "num_beams": 1, "stopping_criteria": StoppingCriteriaList([end])}
         try:
             with self._lock, quietly(), evaluating(self.model, self.device), memory_errors():
-                output = self.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=most, **options)
+                output = self.model.generate(ids, attention_mask=torch.ones_like(ids), **options)
         except MemoryError as error:
             raise ModelError(
                 f"a prompt of {len(row)} tokens and its answer do not fit into the memory of {self.name}; use a larger device,"
                 " a smaller model or fewer sources"
             ) from error
-        stated = getattr(getattr(self.base, "generation_config", None), "eos_token_id", None)
-        ends, texts = {stated} if isinstance(stated, int) else set(stated or ()), list[str]()
-        for tokens in output[:, len(row) :].tolist():
-            end = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
-            text = str(self.tokenizer.decode(tokens[:end], skip_special_tokens=True)).strip()
-            texts.append(text.partition("\n")[0].strip() if isinstance(prompt, str) else text)
-        return texts
+        return [finished(text, prompt) for text in texts(output)]
 
     def identity(self) -> str:
         tokenizer = self.tokenizer
