@@ -1,7 +1,9 @@
 """Answers from sources over HTTP and in a browser: what comes back is what the library says, within all limits."""
 
 import json
+import re
 import threading
+from contextlib import contextmanager
 
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
@@ -17,6 +19,9 @@ from slalom.render.page.content import content
 from slalom.web.access import Access
 from tests.cases import cases
 from tests.test_answers import ANSWER, SOURCES, Rules
+from tests.test_long_contexts import SOURCES as MANY
+from tests.test_long_contexts import Rule as LongRule
+from tests.test_written_answers import saying
 from tests.waiting import DEADLINE, until
 from tests.web.opened import Opened
 from tests.web.serving import answers, rounds, serving
@@ -142,6 +147,80 @@ def test_hanging_up_ends_the_questions():
         assert own.post(PATH, ASKED).status == 200
 
 
+@contextmanager
+def writing(text, most):
+    """A local model that says a text, and waits before the token of this number until it is free."""
+    lm, passes = saying(text, prompt="Answer:")
+    free, waits = threading.Event(), threading.Event()
+
+    def hold(*_):
+        if len(passes) == most:
+            waits.set()
+            assert free.wait(DEADLINE)
+
+    lm.model.register_forward_pre_hook(hold)
+    try:
+        yield lm, free, waits, passes
+    finally:
+        free.set()
+
+
+def test_the_answer_comes_as_it_is_written():
+    with writing(" A clock.", 99) as (lm, *_), serving({}, sources=lm) as own:
+        events = own.stream({**ASKED, "queries": 8}, PATH)
+        written = [data["answer"] for name, data in events if name == "writing"]
+        assert written == ["A", "A c", "A cl", "A clo", "A cloc", "A clock", "A clock."]
+        assert rounds(events)[:3] == ["queued", "writing", "answer"]
+        assert ("answer", {"answer": "A clock.", "generated": True}) in events
+        assert "writing" not in rounds(own.stream({**ASKED, "queries": 8}, PATH)), "it is known"
+        given = own.stream({**ASKED, "queries": 8, "answer": "A clock."}, PATH)
+        assert rounds(given)[:2] == ["queued", "answer"]
+        assert own.post(PATH, {**ASKED, "queries": 8, "seed": 2}).json["explanation"]["answer"]["text"] == "A clock."
+
+
+def test_hanging_up_ends_the_writing():
+    with writing(" A clock that is old", 6) as (lm, free, waits, passes), serving({}, sources=lm) as own:
+        queue = own.server.sources.queue
+        with own.streaming(ASKED, PATH) as events:
+            assert next(events)[0] == "queued"
+            assert next(events) == ("writing", {"answer": "A"})
+            assert waits.wait(DEADLINE)
+        until(lambda: all(job.cancelled for job in queue._jobs))
+        free.set()
+        until(lambda: len(queue) == 0)
+        assert len(passes) == 6, "no further token"
+        assert own.post(PATH, {**ASKED, "queries": 8}).json["explanation"]["answer"]["text"] == "A clock that is old"
+
+
+class Long(LongRule):
+    """A rule about many sources in any prompt; answers so many prompts, and no more until it is free."""
+
+    def __init__(self, *rules, most):
+        super().__init__(*rules)
+        self.most, self.free, self.waits = most, threading.Event(), threading.Event()
+
+    def log_probs(self, prompts, answer, lead):
+        if len(self.prompts) >= self.most:
+            self.waits.set()
+            assert self.free.wait(DEADLINE)
+        return super().log_probs(["\n\n".join(["", *re.findall(r"s\d+", prompt)]) for prompt in prompts], answer, lead)
+
+
+def test_many_sources_come_in_rounds():
+    with serving({}, sources=Long("either", most=999)) as own:
+        events = own.stream({"sources": MANY, "question": QUESTION}, PATH)
+    shown = [data for name, data in events if name == "explanation"]
+    assert [data["final"] for data in shown] == [False] * (len(shown) - 1) + [True]
+    assert len(shown) > 3
+    sizes = [data["content"]["sizes"] for data in shown]
+    assert len(sizes[0]) == 8
+    assert {sum(part) for part in sizes} == {len(MANY)}
+    assert sizes[-1].count(1) >= 2
+    assert {"progress"} == {name for name, _ in events} - {"queued", "answer", "writing", "explanation", "done"}
+    last = shown[-1]["content"]
+    assert [[last["numbers"][i] for i in group] for group, _ in last["sentences"][0]["groups"]] == [["38", "113"]]
+
+
 def test_a_server_says_what_it_has():
     with serving(answers) as own:
         assert own.post(PATH, ASKED).status == 404
@@ -162,14 +241,19 @@ class Page(Opened):
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
-    def ask(self):
-        self.one("#ask-sources").send_keys("\n\n".join(SOURCES))
+    def ask(self, sources=SOURCES):
+        self.js("arguments[0].value = arguments[1]", self.one("#ask-sources"), "\n\n".join(sources))
         self.choose("#ask-unit", "paragraph")
         self.one("#ask-question").send_keys(QUESTION)
         self.one(".asking [type=submit]").click()
 
     def status(self, beginning):
         self.until("return document.getElementById('ask-status').textContent.startsWith(arguments[0])", beginning)
+
+    def gone(self):
+        """The sources that are taken out."""
+        units = self.all("#sources-text .unit[aria-pressed='true']")
+        return {int(name) for unit in units for name in re.findall(r"s(\d+)", unit.get_attribute("textContent"))}
 
     def lit(self, selector):
         return [int(element.get_attribute("data-k")) for element in self.all(f"{selector}.on")]
@@ -233,3 +317,42 @@ def test_it_can_be_stopped(browser):
         model.free.set()
         assert page.all(".sentence")
         assert not page.one("#ask-progress").is_displayed()
+
+
+def test_an_answer_is_seen_as_it_is_written_and_can_be_stopped(browser):
+    with (
+        writing(" A clock that is old.", 9) as (lm, free, waits, passes),
+        serving({}, sources=lm) as own,
+        Page(browser, own.server.address).watched() as page,
+    ):
+        page.open()
+        page.ask()
+        assert waits.wait(DEADLINE)
+        page.until("return document.getElementById('ask-said').textContent === 'A clock'")
+        page.status("The model writes its answer")
+        assert page.one("#ask-said").get_attribute("aria-busy") == "true"
+        page.one("#ask-halt").click()
+        page.status("Stopped.")
+        assert page.one("#ask-said").text == "A clock"
+        until(lambda: all(job.cancelled for job in own.server.sources.queue._jobs))
+        free.set()
+        until(lambda: len(own.server.sources.queue) == 0)
+        assert len(passes) == 9
+        page.one(".asking [type=submit]").click()
+        page.status("Final")
+        assert page.one(".sentence").text.startswith("A clock that is old.")
+
+
+def test_what_was_taken_out_of_a_long_context_stays_out_in_finer_rounds(browser):
+    model = Long("single", most=40)
+    with serving({}, sources=model) as own, Page(browser, own.server.address).watched() as page:
+        page.open()
+        page.ask(MANY)
+        assert model.waits.wait(DEADLINE)
+        page.status("Rough, in 8 runs of sources, refining: ")
+        page.one("#sources-text [data-i='1']").click()
+        assert page.gone() == {*range(19, 38)}
+        model.free.set()
+        page.status("Final")
+        assert page.gone() == {*range(19, 38)}
+        assert len(page.all("#sources-text .unit")) > 8

@@ -158,8 +158,8 @@ def _add_work(
         @app.post(
             "/api/context",
             summary="Answer a question from sources, and tell which of them the answer rests on",
-            description="With `Accept: text/event-stream` it comes in rounds: `queued`, `answer`, `progress`, `explanation`"
-            " (the last with `final: true`), `done`, or `error`. The units of the explanation are the sources;"
+            description="With `Accept: text/event-stream` it comes in rounds: `queued`, `writing`, `answer`, `progress`,"
+            " `explanation` (the last with `final: true`), `done`, or `error`. The units of the explanation are the sources;"
             " `content.sentences` are those of the answer.",
             response_model=schema.Explained,
         )

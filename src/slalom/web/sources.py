@@ -14,7 +14,7 @@ from slalom.render.page.content import content
 from slalom.web.access import Limits
 from slalom.web.schema import ContextQuestion
 from slalom.web.served import dumps, step_event
-from slalom.web.work import Queue
+from slalom.web.work import Queue, send_now
 
 _STEP = 0.5  # seconds that a step with queries should take
 _KEPT = 16  # explainers, which hold the model's answers
@@ -48,7 +48,7 @@ class ServedSources:
         one_text = isinstance(asked.sources, str)
         sources, unit = (asked.sources,) if one_text else tuple(asked.sources), "sentence" if one_text else "document"
         explainer = self._explainer(sources, asked.unit or unit, asked.question, asked.answer)
-        yield explainer.answer(asked.question) if asked.answer is None else asked.answer
+        yield explainer.answer(asked.question, _writing) if asked.answer is None else asked.answer
         options = CallOptions(seed=asked.seed)
         if asked.queries is not None:
             options["queries"] = asked.queries
@@ -66,3 +66,8 @@ class ServedSources:
         for step in self._rounds(asked):
             e = step.explanation if isinstance(step, Step) and step.final else None
             yield None if e is None else dumps({"content": content(e), "explanation": e.to_dict(), "final": True})
+
+
+def _writing(said: str) -> None:
+    """Send what is written of an answer so far."""
+    send_now(("writing", dumps({"answer": said})))

@@ -5,7 +5,7 @@
 
 One of several workers only takes jobs that had little time so far: whoever has just come sees something at once, and long
 steps, such as fits, never take all. A job that is cancelled is closed before its next step; a fit ends at its next iteration,
-and questions to a model end at its next turn.
+questions to a model end at its next turn, and an answer ends at its next token.
 """
 
 import asyncio
@@ -91,6 +91,13 @@ def takes_long() -> None:
     job: Job | None = getattr(_THREAD, "job", None)
     if job is not None:
         job.seconds = max(job.seconds, _LITTLE)
+
+
+def send_now(message: Any) -> None:
+    """Send a message of the job of this thread before its step ends."""
+    job: Job | None = getattr(_THREAD, "job", None)
+    if job is not None:
+        job.send("message", message)
 
 
 @final

@@ -128,23 +128,39 @@ const sourcesView = {
     const { ui } = this;
     const asked = ({ queries }) => `${queries.toLocaleString("en")}${this.of ? ` of ${this.of.toLocaleString("en")}` : ""} questions to the model`;
     if (name === "queued" && data.position) this.draw(`Waiting: ${plural(data.position, "request")} before this one.`, null);
-    if (name === "answer") {
+    if (name === "writing" || name === "answer") { // what is written so far, then all of it
+      ui.said.setAttribute("aria-busy", String(name === "writing")); // so that a screen reader waits for all of it
       ui.said.textContent = data.answer;
-      ui.said.hidden = false;
+      if (ui.said.hidden) {
+        ui.said.hidden = false;
+        ui.said.scrollIntoView({ block: "nearest" });
+      }
+      this.draw(name === "writing" ? "The model writes its answer …" : "Asking without some of the sources …", null);
     }
     if (name === "progress") {
       this.of = data.of;
-      this.draw(`${this.content ? "Rough, refining" : "Asking without some of the sources"}: ${asked(data)}.`, data.queries / data.of);
+      this.draw(`${this.content ? this.rough : "Asking without some of the sources"}: ${asked(data)}.`, data.queries / data.of);
     }
     if (name !== "explanation") return;
-    const fresh = this.content === null;
+    this.keep = this.kept(data.content.sizes);
     this.content = data.content;
-    if (fresh) this.keep = new Array(data.content.units.length).fill(1);
     ui.said.hidden = true;
     ui.viewer.hidden = false;
     this.viewer.show(data.content, { keep: this.keep, rough: !data.final });
     if (data.final) this.stream = null;
-    this.draw(data.final ? `Final: ${plural(data.queries, "question")} to the model.` : `Rough, refining: ${asked(data)}.`, data.queries / this.of);
+    this.draw(data.final ? `Final: ${plural(data.queries, "question")} to the model.` : `${this.rough}: ${asked(data)}.`, data.queries / this.of);
+  },
+
+  // Which units are kept, of so many sources each: parts of the units of the round before, which may be taken out.
+  kept(sizes) {
+    const before = this.content === null ? [] : this.content.sizes.flatMap((size, i) => new Array(size).fill(this.keep[i]));
+    let end = 0;
+    return sizes.map((size) => before[(end += size) - 1] ?? 1);
+  },
+
+  get rough() {
+    const { units, sizes } = this.content;
+    return sizes.some((size) => size > 1) ? `Rough, in ${units.length} runs of sources, refining` : "Rough, refining";
   },
 
   // Stop at once; what has been found so far stays.
