@@ -126,14 +126,15 @@ class ZoomPipeline(Pipeline):
             rows[::_BESIDE, matters >= max(matters.max(), _LEAST)] = True
             self._extend(run, rows)
             yield from self._asked(run, of, seconds)
-            if rough:
-                yield Step(run.round, len(run.lengths), of, True, explain(self.engine, run, options))
+            e = explain(self.engine, run, options) if rough else None
+            if e is not None:
+                yield Step(run.round, len(run.lengths), of, True, e)
             run.round += 1
             if last:
                 break
             began = perf_counter()
             with one_blas_thread():
-                matters = self._matters(run, method, options)
+                matters = self._matters(run, method, options, () if e is None else (e, *e.details))
             run.spend(perf_counter() - began)
             wide = np.flatnonzero((matters > _LEAST) & (run.task.units.sizes > 1))
             chosen = wide[np.argsort(-matters[wide], kind="stable")][: max(size // 4, 1)]
@@ -185,17 +186,19 @@ class ZoomPipeline(Pipeline):
         keep = np.concatenate([plan.keep, rows[[key not in known for key in row_keys(rows)]]])
         run.task = run.task.extended(QueryPlan(keep, np.ones(len(keep))))
 
-    def _matters(self, run: TextRun, method: JointMethod, options: Options) -> Floats:
+    def _matters(self, run: TextRun, method: JointMethod, options: Options, rough: Sequence[Explanation]) -> Floats:
         """Return how much each cell matters to the answer or one of its sentences: its share of the range of scores, (c,).
 
-        It is 0 where that is not distinguishable from zero.
+        It is 0 where that is not distinguishable from zero. Rough explanations have the same fits.
         """
         model, keep, units = self.model, run.task.plan.keep, run.task.units
         target, labels = run.target(options.target, model.head), model.head.labels
         matters = np.zeros(len(units))
+        shown = [e for e in rough if "shapley" in e.errors]
+        known = {labels.index(str(e.target)): (e.surrogate.shapley(), e.errors["shapley"]) for e in shown}
         for column in dict.fromkeys([target, 0, *map(labels.index, model.details)]):
             observed = model.observe(run.outputs(keep), column)
-            values, errors = method.effects(units, keep, observed)
+            values, errors = known.get(int(column)) or method.effects(units, keep, observed)
             share = np.abs(values) / (float(np.ptp(observed.start())) + 1e-300)
             matters = np.maximum(matters, np.where(np.abs(values) > _SURE * errors, share, 0.0))
         return matters
