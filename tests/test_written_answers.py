@@ -161,6 +161,7 @@ def refused(handler):
         ([lambda handler: events(handler, PARTS)], 1, ["He is", "He is a dentist."]),
         ([lambda handler: events(handler, PARTS, end=b"")], 1, ["He is", "He is a dentist."]),
         ([lambda handler: events(handler, PARTS, cut=10**6)], 1, ["He is", "He is a dentist."]),
+        ([lambda handler: events(handler, [*PARTS[:3], USAGE], end=b"data: [DONE]")], 1, ["He is", "He is a dentist."]),
         ([whole], 1, []),  # stream= is ignored
         ([refused, refused, whole], 3, []),  # of max_tokens and max_completion_tokens
         ([lambda handler: events(handler, PARTS[:2], end=b""), whole], 2, ["He is"]),  # cut off, and asked again

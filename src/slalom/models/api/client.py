@@ -146,6 +146,8 @@ class _Transport(openai.DefaultAsyncHttpxClient):
                     content = stream.take(content)
                 if len(content) + (0 if stream is None else len(stream.message["content"])) > _MAX_BYTES:
                     raise ModelError(f"{self.address} answered with more than 1 MB, which no completion is")
+            if stream is not None:
+                stream.take(content + b"\n")
         except (ValueError, TypeError, AttributeError, RecursionError):
             raise httpx2.DecodingError("malformed events") from None
         finally:
