@@ -130,8 +130,6 @@ class ZoomPipeline(Pipeline):
             if e is not None:
                 yield Step(run.round, len(run.lengths), of, True, e)
             run.round += 1
-            if last:
-                break
             began = perf_counter()
             with one_blas_thread():
                 matters = self._matters(run, method, options, () if e is None else (e, *e.details))
@@ -144,6 +142,8 @@ class ZoomPipeline(Pipeline):
                 cells, before = np.unique(np.concatenate([cells, *finer])), cells
                 cell_of = np.searchsorted(before, cells, side="right") - 1
                 run, matters = self._on(cells, text, options, run, cell_of), matters[cell_of]
+            if last:  # the parts of cells that were found late are told apart by removals alone
+                break
         drawn = method.sampler.draw(np.arange(len(cells)), budget - later - len(run.task.plan.keep), rng, True)
         self._extend(run, drawn.keep)
         units = run.task.units
