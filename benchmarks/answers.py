@@ -340,9 +340,11 @@ def measured(row: dict, budget: int, seed: int) -> list[dict[str, dict[str, Any]
         for method, order in orders.items():
             figures[method] = {f"top {k}": truth.drop(order[:k]) for k in (1, 3)}
             if rests:
+                figures[method]["first"] = float(any(order[0] in group for group in rests))
                 figures[method]["known"] = float(any(set(order[: len(group)]) == set(group) for group in rests))
         for method, guess in predictions.items():
-            figures[method]["lds"] = float(stats.spearmanr(guess[unasked], truth.scores[unasked]).statistic)
+            rank = stats.spearmanr(guess[unasked], truth.scores[unasked]).statistic if np.ptp(guess) else 0.0
+            figures[method]["lds"] = float(rank)
             if method != "tracllm":
                 change = guess - guess[-1] - (truth.scores - truth.scores[-1])
                 figures[method]["far"] = float(((guess - truth.scores)[unasked] ** 2).mean() / truth.scores[unasked].var())
@@ -403,7 +405,7 @@ def score(options: argparse.Namespace) -> None:
     report(results)
 
 
-_FIGURES = {"known": "known source first", "top 1": "top 1", "top 3": "top 3", "lds": "LDS", "far": "far", "near": "near"}
+_FIGURES = {"first": "a known source first", "known": "all needed first", "top 1": "top 1", "top 3": "top 3", "lds": "LDS", "far": "far", "near": "near"}
 _SHARES = ("listed are known", "known are listed", "one group", "Shapley covered")
 
 
@@ -528,7 +530,8 @@ def _of_words(row: dict, sentence: Any, parts: Any, whole: np.ndarray, unasked: 
     true, guess = np.stack([t.scores for t in truth])[:, unasked], np.stack([word.predict(keep) for word in parts])[:, unasked]
     wrong, variance = ((guess - true) ** 2).mean(axis=1), true.var(axis=1)
     vary = np.array([np.ptp(t.scores) > 1.0 for t in truth])
-    intervals = [word.explanation.interval("shapley") for word in parts]
+    none = np.zeros((N, 2))  # of words whose log probability never changes
+    intervals = [none if (i := word.explanation.interval("shapley")) is None else i for word in parts]
     inside = [(i[:, 0] <= t.shapley()) & (t.shapley() <= i[:, 1]) for i, t in zip(intervals, truth, strict=True)]
     return [
         float(wrong.sum() / variance.sum()),
