@@ -168,6 +168,7 @@ def refused(handler):
         ([lambda handler: events(handler, [*PARTS[:2], b"data: {so"]), whole], 2, ["He is"]),
         ([lambda handler: events(handler, [*PARTS[:2], part([1])]), whole], 2, ["He is"]),
         ([lambda handler: events(handler, [*PARTS[:2], b"data: [1]"]), whole], 2, ["He is"]),
+        ([lambda handler: events(handler, [b"data:", *PARTS])], 1, ["He is", "He is a dentist."]),
     ],
 )
 def test_servers_that_stream_and_servers_that_do_not(ways, requests, said):
@@ -192,6 +193,8 @@ def test_servers_that_stream_and_servers_that_do_not(ways, requests, said):
     ("parts", "said"),
     [
         ([part("He is"), {"error": {"message": "out of memory"}}], "answered with an error: out of memory"),
+        ([part("He is"), part("", "error", error={"message": "lost"})], "answered with an error: lost"),
+        ([part("He is"), {"error": {"message": "late"}}, part(" a dentist.", "stop")], "answered with an error: late"),
         ([part("a" * 600_000), part("a" * 600_000)], "more than 1 MB"),
         ([b"data: " + b"a" * 1_100_000], "more than 1 MB"),
         ([], "an answer without choices"),
@@ -203,6 +206,14 @@ def test_streams_that_fail_get_one_line(parts, said):
             AnswerServer("x", served.url).write(CHAT, 9, lambda _: None)
         assert "\n" not in str(caught.value)
         assert len(served.asked) == 1
+
+
+def test_halves_of_characters_are_not_passed_on():
+    halves = [part("yes "), part("\ud83d"), part("\ude00"), part(None, "stop")]
+    sent, heard = [b"data: " + json.dumps(half).encode() for half in halves], []
+    with Served(lambda handler, *_: events(handler, sent)) as served:
+        assert AnswerServer("x", served.url).write(CHAT, 9, heard.append) == "yes 😀"
+    assert heard == ["yes", "yes 😀"]
 
 
 def test_filtered_and_refused_answers_are_none():
@@ -285,3 +296,13 @@ def test_requests_that_nobody_waits_for_are_given_up(ask):
         until(lambda: served.open == 0)
         assert len(served.asked) <= 2, "those that wait for their turn are not sent"
         assert server.generate(CHAT, 9) == "He is a dentist."
+
+
+def test_after_a_failure_no_further_requests_are_sent():
+    with Served(in_turn(refused, whole)) as served:
+        server = AnswerServer("x", served.url, concurrency=1)
+        server._limit = "max_tokens"
+        with pytest.raises(ModelError, match="no streams here"):
+            server.sample([CHAT] * 20, 4, 1)
+        assert server.generate(CHAT, 9) == "He is a dentist."
+        assert len(served.asked) <= 3

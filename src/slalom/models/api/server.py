@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError
-from slalom.interrupt import Interrupted, check
+from slalom.interrupt import check
 from slalom.models.api.answers import choices, content
 from slalom.models.api.client import FILTERS, Answer, Client, Refused
 from slalom.models.continuation import LanguageModel, finished, prompt_tokens
@@ -135,7 +135,8 @@ class AnswerServer(LanguageModel):
         path, body = ("chat/completions", {"messages": prompt}) if chat else ("completions", {"prompt": prompt})
 
         def texts_of(answer: Answer) -> list[str]:
-            return [finished(content(choice)[0], prompt) for choice in choices(answer)]
+            written = [content(choice)[0].encode("utf-16", "surrogatepass") for choice in choices(answer)]
+            return [finished(text.decode("utf-16", "ignore"), prompt) for text in written]  # without halves of characters
 
         async def ask(n: int, limit: str, stream: bool = False) -> list[str]:
             options = {"model": self.name, "temperature": temperature, limit: most} | ({"n": n} if n > 1 else {})
@@ -265,18 +266,17 @@ class AnswerServer(LanguageModel):
 
 
 def _together(futures: Sequence[Future[Any]]) -> list[Any]:
-    """Return the results of requests; where the work is given up, those that are not answered are given up, too."""
+    """Return the results of requests; where one fails, or the work is given up, those that are not answered are given up."""
     results = []
     try:
         for future in futures:
             while not wait([future], _AGAIN).done:
                 check()
             results.append(future.result())
-    except Interrupted:
+        return results
+    finally:
         for future in futures:
             future.cancel()
-        raise
-    return results
 
 
 def _strings(pieces: Sequence[Any]) -> list[str]:
