@@ -20,7 +20,7 @@ from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
 from slalom.methods import method as find_method
 from slalom.models import Estimate, Prices
-from slalom.models.continuation import ANSWER, SENTENCE, AnswerModel, Continuation, prompt_tokens
+from slalom.models.continuation import ANSWER, SENTENCE, WORD, AnswerModel, Continuation, prompt_tokens
 from slalom.models.costs import Spending, about_tokens
 from slalom.models.judges import Score
 from slalom.models.sampled import SampledAnswer, Sampling
@@ -287,7 +287,7 @@ class ContextExplainer:
         for number, (start, stop) in enumerate(spans.tolist() if len(spans) > 1 else [], 1):
             model.select(start, stop, f"{SENTENCE}{number}")
         if self.words and isinstance(model, Continuation) and not guess:
-            model.select_words()
+            model.word_labels = model.select_words()
         explainer = Explainer(model, unit=self.sources.kind, **self._options)
         explainer.engine.spending = self.spending
         explainer.pipeline = ZoomPipeline(model, explainer.engine)
@@ -298,6 +298,8 @@ class ContextExplainer:
         if about is None or explanation.text != self.sources.text:
             raise InputError("this explanation is of other sources; ask the explainer that made it")
         explainer, model = self._explainer(about.question, about.text)
+        if isinstance(model, Continuation) and str(explanation.target).startswith(WORD):
+            model.select_words()  # tokens of white space belong to words, too
         if explanation.target not in model.parts:
             model.select(about.start, about.stop, explanation.target)
         return explainer
@@ -343,7 +345,7 @@ def _selected(model: AnswerModel, part: int | str | None, span: tuple[int, int] 
     """Return the label of a part of the answer."""
     if span is None:
         name = f"{SENTENCE}{part}" if isinstance(part, int) else str(part)
-        if name == f"{SENTENCE}1" and len(model.parts) == 1:
+        if name == f"{SENTENCE}1" and not model.details:
             return ANSWER
         if name not in model.parts:
             listed = ", ".join(map(repr, list(model.parts)[:8]))
