@@ -181,6 +181,7 @@ class ContextExplainer:
         explainer, model = self._explainer(question, said)
         target = ANSWER if part is None and span is None else _selected(model, part, span)
         options["target"] = target
+        explainer.engine.turn_seconds = None  # those of steps
 
         def about(e: Explanation) -> Explanation:
             part, tokens = model.parts[e.target], model.parts[e.target].n_tokens
