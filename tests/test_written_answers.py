@@ -244,6 +244,11 @@ def test_a_streamed_answer_costs_what_the_server_counts():
         with pytest.raises(InputError, match="writing the answer would cost"):
             explainer_of(served, max_cost=1e-9).answer(QUESTION)
         assert len(served.asked) == 1
+    with Served(in_turn(refused)) as served:
+        explainer = explainer_of(served)
+        with pytest.raises(ModelError, match="no streams here"):
+            explainer.answer(QUESTION)
+        assert explainer.spending.spent == 0.0
 
 
 def test_an_answer_that_is_stopped_ends_the_request_and_is_counted_about():
@@ -267,9 +272,9 @@ def test_an_answer_that_is_stopped_ends_the_request_and_is_counted_about():
             explainer.answer(QUESTION, said.append)
         assert gone.wait(DEADLINE), "the connection is closed, so that the server stops"
         until(lambda: served.open == 0)
-        assert explainer.spending.spent == 0.0, "as far as is known, this server does not count"
-        assert explainer.language_model.generate(CHAT, 9) == "He is a dentist."
         read = -(-len(explainer._prompt(QUESTION)[0]["content"]) // 4)
+        assert explainer.spending.spent == pytest.approx((read + 2.0 * 64) / 1e6), "as far as is known, it does not count"
+        assert explainer.language_model.generate(CHAT, 9) == "He is a dentist."
         written = -(-len(said[-1]) // 4)
         assert explainer.spending.spent == pytest.approx((30 + read + 2.0 * (5 + written)) / 1e6)
 

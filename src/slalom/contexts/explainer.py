@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from slalom.contexts.inputs import language_model_of, sources_of
 from slalom.contexts.zoom import QUERIES, ZoomPipeline, zooms
 from slalom.core.checks import Floats, check_choice, whole_number
-from slalom.errors import InputError
+from slalom.errors import InputError, ModelError
 from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
 from slalom.methods import method as find_method
@@ -226,8 +226,13 @@ class ContextExplainer:
             prompt = self._prompt(question)
             cost = self.spending.cost(prompt_tokens(prompt), self.max_answer_tokens)
             self.spending.check(cost, "writing the answer")
-            answer = self.language_model.write(prompt, self.max_answer_tokens, said or (lambda _: None))
-            self.spending.received(cost)
+            try:
+                answer = self.language_model.write(prompt, self.max_answer_tokens, said or (lambda _: None))
+            except (InputError, ModelError):  # nothing was written
+                cost = 0.0
+                raise
+            finally:
+                self.spending.received(cost)
             if not answer:
                 raise InputError(f"{self.language_model.name} says nothing to this question; pass answer=")
             self._generated[question] = answer
