@@ -46,6 +46,15 @@ def test_what_is_written_so_far_grows_by_whole_characters():
     assert len(passes) == 2 * (sum(tokens) + 1), "one pass per token, and one for the end"
 
 
+def test_an_answer_that_is_cut_has_whole_characters():
+    lm, _ = saying("é😀x", "chat", CHAT)
+    tokens = [character for character in "é😀x" for _ in lm.tokenizer.tokenize(character)]  # of which character each is
+    assert len(tokens) > 4
+    for most in range(1, len(tokens) + 1):
+        said, cut = [], "" if tokens[most : most + 1] != tokens[most - 1 : most] else tokens[most - 1]
+        assert lm.write(CHAT, most, said.append) == "".join(dict.fromkeys(tokens[:most])).removesuffix(cut)
+
+
 def test_after_a_string_an_answer_ends_with_its_line():
     lm, passes = saying("\n yes\tno\r!")
     said = []

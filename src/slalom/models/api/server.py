@@ -26,6 +26,7 @@ from slalom.models.api.client import FILTERS, Answer, Client, Refused
 from slalom.models.continuation import LanguageModel, finished, prompt_tokens
 from slalom.models.costs import Usage, about_tokens
 from slalom.models.sources import Prompt
+from slalom.text import printable
 
 _PROBE = ("The sun rises in the east and sets in the", " west")
 _REQUESTS = 6  # with the probe, at most
@@ -135,8 +136,8 @@ class AnswerServer(LanguageModel):
         path, body = ("chat/completions", {"messages": prompt}) if chat else ("completions", {"prompt": prompt})
 
         def texts_of(answer: Answer) -> list[str]:
-            written = [content(choice)[0].encode("utf-16", "surrogatepass") for choice in choices(answer)]
-            return [finished(text.decode("utf-16", "ignore"), prompt) for text in written]  # without halves of characters
+            written = [printable(content(choice)[0]).rstrip("\ufffd") for choice in choices(answer)]
+            return [finished(text, prompt) for text in written]  # without a part of a character at its end
 
         async def ask(n: int, limit: str, stream: bool = False) -> list[str]:
             options = {"model": self.name, "temperature": temperature, limit: most} | ({"n": n} if n > 1 else {})

@@ -179,14 +179,15 @@ class LocalLanguageModel(LanguageModel):
 
         def texts(sequences: torch.Tensor) -> list[str]:
             written = [list(takewhile(lambda token: token not in ends, tokens)) for tokens in sequences[:, len(row) :].tolist()]
-            return [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in written]
+            decoded = [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in written]
+            return [text.rstrip("\ufffd") for text in decoded]  # without a part of a character
 
         def end(sequences: torch.Tensor, _: Any, **__: Any) -> torch.Tensor:
             """Tell which sequences end with their last token: those that have said a line, after a string."""
             nonlocal before
             check()
             so_far = texts(sequences)
-            text = finished(so_far[0].rstrip("\ufffd"), prompt)  # without a part of a character
+            text = finished(so_far[0], prompt)
             if said is not None and text != before:
                 said(text)
                 before = text
