@@ -251,7 +251,7 @@ def test_a_saved_explanation_has_its_words(tmp_path):
 
 def test_words_of_a_wrong_kind_are_refused():
     saved = explained()[1].sentences[0].explanation.to_dict()
-    for wrong in ({}, [1], [{"values": "x"}]):
+    for wrong in ({}, [1], [{"values": "x"}], [{"answer": None}]):
         with pytest.raises(InputError, match="lacks a part or has one of a wrong kind"):
             slalom.Explanation.from_dict({**saved, "words": wrong})
 

@@ -95,6 +95,8 @@ def test_an_explainer_passes_on_what_is_written_and_keeps_the_answer():
     assert explainer.answer(QUESTION, said.clear) == "A den", "it is known, so nothing is written"
     assert len(passes) == 6
     assert slalom.ContextExplainer(lm, context=SOURCES, max_answer_tokens=6).answer(QUESTION) == "A den"
+    with pytest.raises(InputError, match="on_text must be a function of what is written so far; got str"):
+        explainer.answer(QUESTION, "A den")
     e = explainer(QUESTION, queries=8)
     assert (e.answer.text, e.answer.generated) == ("A den", True)
 

@@ -214,20 +214,22 @@ class ContextExplainer:
         cost = None if estimate.cost is None else estimate.cost + self.spending.cost(read, written)
         return estimate._replace(tokens=estimate.tokens + read, output_tokens=estimate.output_tokens + written, cost=cost)
 
-    def answer(self, question: str = "", said: Callable[[str], None] | None = None) -> str:
+    def answer(self, question: str = "", on_text: Callable[[str], None] | None = None) -> str:
         """Return the answer that the language model gives to a question from all sources: the most probable, token by token.
 
         Args:
             question: The question.
-            said: Is called with what is written so far, again and again while the model writes, where that can be known.
+            on_text: Is called with what is written so far, again and again while the model writes, where that can be known.
         """
+        if on_text is not None and not callable(on_text):
+            raise InputError(f"on_text must be a function of what is written so far; got {type(on_text).__name__}")
         question = self._question(question)
         if question not in self._generated:
             prompt = self._prompt(question)
             cost = self.spending.cost(prompt_tokens(prompt), self.max_answer_tokens)
             self.spending.check(cost, "writing the answer")
             try:
-                answer = self.language_model.write(prompt, self.max_answer_tokens, said or (lambda _: None))
+                answer = self.language_model.write(prompt, self.max_answer_tokens, on_text or (lambda _: None))
             except (InputError, ModelError):  # nothing was written
                 cost = 0.0
                 raise

@@ -58,8 +58,8 @@ class LanguageModel(Charged, ABC):
     def generate(self, prompt: Prompt, most: int) -> str:
         """Return the most probable answer, token by token, without white space at its ends."""
 
-    def write(self, prompt: Prompt, most: int, said: Callable[[str], None]) -> str:
-        """Return the answer of `generate`; while it is written, `said` gets what is there so far, where that can be known."""
+    def write(self, prompt: Prompt, most: int, on_text: Callable[[str], None]) -> str:
+        """Return the answer of `generate`; `on_text` gets what is written so far, again and again, where that can be known."""
         return self.generate(prompt, most)
 
     @abstractmethod

@@ -153,8 +153,8 @@ class LocalLanguageModel(LanguageModel):
     def generate(self, prompt: Prompt, most: int) -> str:
         return self.write(prompt, most, lambda _: None)
 
-    def write(self, prompt: Prompt, most: int, said: Callable[[str], None]) -> str:
-        return self._written(prompt, most, said, do_sample=False)[0]
+    def write(self, prompt: Prompt, most: int, on_text: Callable[[str], None]) -> str:
+        return self._written(prompt, most, on_text, do_sample=False)[0]
 
     def sample(
         self, prompts: Sequence[Prompt], most: int, count: int, temperature: float = 1.0, seed: int = 0
@@ -170,7 +170,7 @@ class LocalLanguageModel(LanguageModel):
                 drawn.append(self._written(prompt, most, num_return_sequences=count, **plain))
         return drawn
 
-    def _written(self, prompt: Prompt, most: int, said: Callable[[str], None] | None = None, **options: Any) -> list[str]:
+    def _written(self, prompt: Prompt, most: int, on_text: Callable[[str], None] | None = None, **options: Any) -> list[str]:
         """Return what the model writes after a prompt, as the options of `generate` say."""
         row = self._prompt(prompt, most)
         ids = torch.tensor([row], device=self.device)
@@ -188,8 +188,8 @@ class LocalLanguageModel(LanguageModel):
             check()
             so_far = texts(sequences)
             text = finished(so_far[0], prompt)
-            if said is not None and text != before:
-                said(text)
+            if on_text is not None and text != before:
+                on_text(text)
                 before = text
             return torch.tensor([isinstance(prompt, str) and "\n" in text.lstrip() for text in so_far], device=sequences.device)
 
