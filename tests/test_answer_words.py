@@ -1,6 +1,7 @@
 """The words of an answer: sources that are known because a table has the log probability of every token for every subset."""
 
 import io
+import pickle
 import re
 from functools import cache
 from importlib.util import find_spec
@@ -21,6 +22,7 @@ from slalom.errors import InputError
 from slalom.models.continuation import Continuation, LanguageModel
 from slalom.models.sources import PLAIN, SourceTemplate
 from slalom.render.terminal import show
+from tests.cases import cases
 from tests.models.tiny_lm import language_model, tokenizer
 
 SOURCES = ["Ann is from Graz.", "Graz is where Ann was born.", "Bob met Cy in Rome.", "Cy has 21 cats.", "It rains."]
@@ -128,9 +130,8 @@ def test_every_token_of_a_sentence_belongs_to_one_word(cuts, answer):
     model = Continuation(Table(cuts=cuts), sources, SourceTemplate(PLAIN), "Who?", answer)
     for number, (start, stop) in enumerate(slalom.text.sentences(answer).tolist(), 1):
         model.select(start, stop, f"sentence {number}")
-    model.select_words()
-    for label in model.details:
-        sentence, words = model.parts[label], [model.parts[word] for word in model.words(label)]
+    for label, names in model.select_words().items():
+        sentence, words = model.parts[label], [model.parts[word] for word in names]
         assert (sum(word.tokens.astype(int) for word in words) == sentence.tokens).all()
         assert all(
             word.tokens.any() and answer[word.start : word.stop].strip() == answer[word.start : word.stop] for word in words
@@ -198,6 +199,42 @@ def test_a_word_can_have_a_fit_of_its_own():
     assert ((own.predict(SUBSETS) - truth) ** 2).mean() < 0.01 * ((cats.predict(SUBSETS) - truth) ** 2).mean()
 
 
+def test_a_word_is_asked_about_by_its_tokens_though_an_explainer_has_no_words():
+    _, e = explained()
+    plain = slalom.ContextExplainer(Table(), context=SOURCES)
+    for word in (word for s in e.sentences for word in s.words):  # "21" has a token of white space before it
+        truth = [says(word.text, np.flatnonzero(row)) for row in SUBSETS]
+        assert plain.ask(word.explanation, SUBSETS) == pytest.approx(truth)
+    assert not any(s.words for s in plain("Who?", queries=24).sentences)
+
+
+def test_the_first_part_of_one_sentence_is_the_answer():
+    explainer = slalom.ContextExplainer(Table(), context=SOURCES, words=True)
+    e = explainer("Who?", ANSWER.replace(". B", "; B"), part=1, queries=24)
+    assert (e.target, len(e.sentences[0].words)) == ("answer", 9)
+
+
+@cases(
+    "answer",
+    [
+        'שלום (עולם) "טוב" בן-אדם.',
+        "مرحبا (بالعالم)، كيف؟",
+        "नमस्ते (दुनिया) है।",
+        "한국어 (서울) 입니다",
+        "ok (👩‍👩‍👧) 🇦🇹 e\u0301!",
+    ],
+)
+def test_words_of_scripts_with_spaces_stand_between_these(answer):
+    model = Continuation(Table(np.arange(len(answer) + 1)), sources_of(SOURCES), SourceTemplate(PLAIN), "Who?", answer)
+    words = [model.parts[label] for label in model.select_words()["answer"]]
+    assert [answer[word.start : word.stop] for word in words] == answer.split()
+
+
+def test_an_explanation_with_words_can_be_copied():
+    _, e = explained()
+    assert pickle.loads(pickle.dumps(e)).to_dict() == e.to_dict()
+
+
 def test_a_saved_explanation_has_its_words(tmp_path):
     for _, e in (explained(), explained(method="leave-one-out")):
         e.save(tmp_path / "e.json")
@@ -214,7 +251,7 @@ def test_a_saved_explanation_has_its_words(tmp_path):
 
 def test_words_of_a_wrong_kind_are_refused():
     saved = explained()[1].sentences[0].explanation.to_dict()
-    for wrong in ({}, [1], [{"values": "x"}]):
+    for wrong in ({}, [1], [{"values": "x"}], [{"answer": None}]):
         with pytest.raises(InputError, match="lacks a part or has one of a wrong kind"):
             slalom.Explanation.from_dict({**saved, "words": wrong})
 

@@ -236,6 +236,14 @@ def test_steps_of_a_long_context_end_as_a_call_does(seconds):
     assert lots.max() <= 12 if seconds else lots.max() > 15  # at the end it asks about pairs at once
 
 
+def test_a_call_after_steps_is_not_asked_in_turns():
+    explainer = explainer_of(model := Rule("single"), SOURCES[:20])
+    assert [*explainer.steps("Which?", ONE, seconds=1e-9)][-1].final
+    explainer("Which?", ONE, seed=1)
+    assert explainer._explainer("Which?", ONE)[0].engine.turn_seconds is None
+    assert model.prompts
+
+
 def test_rounds_of_a_long_context_explain_what_their_queries_are_about():
     steps = [step for step in explainer_of(Rule("single", "both")).steps("Which?", TWO) if step.explanation is not None]
     assert [step.round for step in steps] == [*range(1, len(steps) + 1)]

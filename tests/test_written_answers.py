@@ -46,6 +46,15 @@ def test_what_is_written_so_far_grows_by_whole_characters():
     assert len(passes) == 2 * (sum(tokens) + 1), "one pass per token, and one for the end"
 
 
+def test_an_answer_that_is_cut_has_whole_characters():
+    lm, _ = saying("é😀x", "chat", CHAT)
+    tokens = [character for character in "é😀x" for _ in lm.tokenizer.tokenize(character)]  # of which character each is
+    assert len(tokens) > 4
+    for most in range(1, len(tokens) + 1):
+        said, cut = [], "" if tokens[most : most + 1] != tokens[most - 1 : most] else tokens[most - 1]
+        assert lm.write(CHAT, most, said.append) == "".join(dict.fromkeys(tokens[:most])).removesuffix(cut)
+
+
 def test_after_a_string_an_answer_ends_with_its_line():
     lm, passes = saying("\n yes\tno\r!")
     said = []
@@ -86,6 +95,8 @@ def test_an_explainer_passes_on_what_is_written_and_keeps_the_answer():
     assert explainer.answer(QUESTION, said.clear) == "A den", "it is known, so nothing is written"
     assert len(passes) == 6
     assert slalom.ContextExplainer(lm, context=SOURCES, max_answer_tokens=6).answer(QUESTION) == "A den"
+    with pytest.raises(InputError, match="on_text must be a function of what is written so far; got str"):
+        explainer.answer(QUESTION, "A den")
     e = explainer(QUESTION, queries=8)
     assert (e.answer.text, e.answer.generated) == ("A den", True)
 
@@ -168,6 +179,7 @@ def refused(handler):
         ([lambda handler: events(handler, [*PARTS[:2], b"data: {so"]), whole], 2, ["He is"]),
         ([lambda handler: events(handler, [*PARTS[:2], part([1])]), whole], 2, ["He is"]),
         ([lambda handler: events(handler, [*PARTS[:2], b"data: [1]"]), whole], 2, ["He is"]),
+        ([lambda handler: events(handler, [b"data:", *PARTS])], 1, ["He is", "He is a dentist."]),
     ],
 )
 def test_servers_that_stream_and_servers_that_do_not(ways, requests, said):
@@ -192,6 +204,8 @@ def test_servers_that_stream_and_servers_that_do_not(ways, requests, said):
     ("parts", "said"),
     [
         ([part("He is"), {"error": {"message": "out of memory"}}], "answered with an error: out of memory"),
+        ([part("He is"), part("", "error", error={"message": "lost"})], "answered with an error: lost"),
+        ([part("He is"), {"error": {"message": "late"}}, part(" a dentist.", "stop")], "answered with an error: late"),
         ([part("a" * 600_000), part("a" * 600_000)], "more than 1 MB"),
         ([b"data: " + b"a" * 1_100_000], "more than 1 MB"),
         ([], "an answer without choices"),
@@ -203,6 +217,14 @@ def test_streams_that_fail_get_one_line(parts, said):
             AnswerServer("x", served.url).write(CHAT, 9, lambda _: None)
         assert "\n" not in str(caught.value)
         assert len(served.asked) == 1
+
+
+def test_halves_of_characters_are_not_passed_on():
+    halves = [part("yes "), part("\ud83d"), part("\ude00"), part(None, "stop")]
+    sent, heard = [b"data: " + json.dumps(half).encode() for half in halves], []
+    with Served(lambda handler, *_: events(handler, sent)) as served:
+        assert AnswerServer("x", served.url).write(CHAT, 9, heard.append) == "yes 😀"
+    assert heard == ["yes", "yes 😀"]
 
 
 def test_filtered_and_refused_answers_are_none():
@@ -233,6 +255,11 @@ def test_a_streamed_answer_costs_what_the_server_counts():
         with pytest.raises(InputError, match="writing the answer would cost"):
             explainer_of(served, max_cost=1e-9).answer(QUESTION)
         assert len(served.asked) == 1
+    with Served(in_turn(refused)) as served:
+        explainer = explainer_of(served)
+        with pytest.raises(ModelError, match="no streams here"):
+            explainer.answer(QUESTION)
+        assert explainer.spending.spent == 0.0
 
 
 def test_an_answer_that_is_stopped_ends_the_request_and_is_counted_about():
@@ -256,9 +283,9 @@ def test_an_answer_that_is_stopped_ends_the_request_and_is_counted_about():
             explainer.answer(QUESTION, said.append)
         assert gone.wait(DEADLINE), "the connection is closed, so that the server stops"
         until(lambda: served.open == 0)
-        assert explainer.spending.spent == 0.0, "as far as is known, this server does not count"
-        assert explainer.language_model.generate(CHAT, 9) == "He is a dentist."
         read = -(-len(explainer._prompt(QUESTION)[0]["content"]) // 4)
+        assert explainer.spending.spent == pytest.approx((read + 2.0 * 64) / 1e6), "as far as is known, it does not count"
+        assert explainer.language_model.generate(CHAT, 9) == "He is a dentist."
         written = -(-len(said[-1]) // 4)
         assert explainer.spending.spent == pytest.approx((30 + read + 2.0 * (5 + written)) / 1e6)
 
@@ -285,3 +312,13 @@ def test_requests_that_nobody_waits_for_are_given_up(ask):
         until(lambda: served.open == 0)
         assert len(served.asked) <= 2, "those that wait for their turn are not sent"
         assert server.generate(CHAT, 9) == "He is a dentist."
+
+
+def test_after_a_failure_no_further_requests_are_sent():
+    with Served(in_turn(refused, whole)) as served:
+        server = AnswerServer("x", served.url, concurrency=1)
+        server._limit = "max_tokens"
+        with pytest.raises(ModelError, match="no streams here"):
+            server.sample([CHAT] * 20, 4, 1)
+        assert server.generate(CHAT, 9) == "He is a dentist."
+        assert len(served.asked) <= 3

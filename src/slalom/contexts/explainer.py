@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 from slalom.contexts.inputs import language_model_of, sources_of
 from slalom.contexts.zoom import QUERIES, ZoomPipeline, zooms
 from slalom.core.checks import Floats, check_choice, whole_number
-from slalom.errors import InputError
+from slalom.errors import InputError, ModelError
 from slalom.explainer import CallOptions, Explainer
 from slalom.methods import Method
 from slalom.methods import method as find_method
 from slalom.models import Estimate, Prices
-from slalom.models.continuation import ANSWER, SENTENCE, AnswerModel, Continuation, prompt_tokens
+from slalom.models.continuation import ANSWER, SENTENCE, WORD, AnswerModel, Continuation, prompt_tokens
 from slalom.models.costs import Spending, about_tokens
 from slalom.models.judges import Score
 from slalom.models.sampled import SampledAnswer, Sampling
@@ -181,6 +181,7 @@ class ContextExplainer:
         explainer, model = self._explainer(question, said)
         target = ANSWER if part is None and span is None else _selected(model, part, span)
         options["target"] = target
+        explainer.engine.turn_seconds = None  # those of steps
 
         def about(e: Explanation) -> Explanation:
             part, tokens = model.parts[e.target], model.parts[e.target].n_tokens
@@ -213,20 +214,27 @@ class ContextExplainer:
         cost = None if estimate.cost is None else estimate.cost + self.spending.cost(read, written)
         return estimate._replace(tokens=estimate.tokens + read, output_tokens=estimate.output_tokens + written, cost=cost)
 
-    def answer(self, question: str = "", said: Callable[[str], None] | None = None) -> str:
+    def answer(self, question: str = "", on_text: Callable[[str], None] | None = None) -> str:
         """Return the answer that the language model gives to a question from all sources: the most probable, token by token.
 
         Args:
             question: The question.
-            said: Is called with what is written so far, again and again while the model writes, where that can be known.
+            on_text: Is called with what is written so far, again and again while the model writes, where that can be known.
         """
+        if on_text is not None and not callable(on_text):
+            raise InputError(f"on_text must be a function of what is written so far; got {type(on_text).__name__}")
         question = self._question(question)
         if question not in self._generated:
             prompt = self._prompt(question)
             cost = self.spending.cost(prompt_tokens(prompt), self.max_answer_tokens)
             self.spending.check(cost, "writing the answer")
-            answer = self.language_model.write(prompt, self.max_answer_tokens, said or (lambda _: None))
-            self.spending.received(cost)
+            try:
+                answer = self.language_model.write(prompt, self.max_answer_tokens, on_text or (lambda _: None))
+            except (InputError, ModelError):  # nothing was written
+                cost = 0.0
+                raise
+            finally:
+                self.spending.received(cost)
             if not answer:
                 raise InputError(f"{self.language_model.name} says nothing to this question; pass answer=")
             self._generated[question] = answer
@@ -287,7 +295,7 @@ class ContextExplainer:
         for number, (start, stop) in enumerate(spans.tolist() if len(spans) > 1 else [], 1):
             model.select(start, stop, f"{SENTENCE}{number}")
         if self.words and isinstance(model, Continuation) and not guess:
-            model.select_words()
+            model.word_labels = model.select_words()
         explainer = Explainer(model, unit=self.sources.kind, **self._options)
         explainer.engine.spending = self.spending
         explainer.pipeline = ZoomPipeline(model, explainer.engine)
@@ -298,6 +306,8 @@ class ContextExplainer:
         if about is None or explanation.text != self.sources.text:
             raise InputError("this explanation is of other sources; ask the explainer that made it")
         explainer, model = self._explainer(about.question, about.text)
+        if isinstance(model, Continuation) and str(explanation.target).startswith(WORD):
+            model.select_words()  # tokens of white space belong to words, too
         if explanation.target not in model.parts:
             model.select(about.start, about.stop, explanation.target)
         return explainer
@@ -343,7 +353,7 @@ def _selected(model: AnswerModel, part: int | str | None, span: tuple[int, int] 
     """Return the label of a part of the answer."""
     if span is None:
         name = f"{SENTENCE}{part}" if isinstance(part, int) else str(part)
-        if name == f"{SENTENCE}1" and len(model.parts) == 1:
+        if name == f"{SENTENCE}1" and not model.details:
             return ANSWER
         if name not in model.parts:
             listed = ", ".join(map(repr, list(model.parts)[:8]))

@@ -194,11 +194,10 @@ class ZoomPipeline(Pipeline):
         model, keep, units = self.model, run.task.plan.keep, run.task.units
         target, labels = run.target(options.target, model.head), model.head.labels
         matters = np.zeros(len(units))
-        shown = [e for e in rough if "shapley" in e.errors]
-        known = {labels.index(str(e.target)): (e.surrogate.shapley(), e.errors["shapley"]) for e in shown}
+        known = {e.target: (e.surrogate.shapley(), e.errors["shapley"]) for e in rough if "shapley" in e.errors}
         for column in dict.fromkeys([target, 0, *map(labels.index, model.details)]):
             observed = model.observe(run.outputs(keep), column)
-            values, errors = known.get(int(column)) or method.effects(units, keep, observed)
+            values, errors = known.get(labels[int(column)]) or method.effects(units, keep, observed)
             share = np.abs(values) / (float(np.ptp(observed.start())) + 1e-300)
             matters = np.maximum(matters, np.where(np.abs(values) > _SURE * errors, share, 0.0))
         return matters

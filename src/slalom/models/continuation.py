@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import count
 from typing import Literal, NamedTuple, final
-from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from slalom.models.prompts import said
 from slalom.models.removal import Removal
 from slalom.models.sources import Prompt, SourceReading, Sources, SourceTemplate
 from slalom.text import words
+from slalom.text.segment import UNSPACED
 
 SCALE = "log probability"
 ANSWER, SENTENCE, WORD = "answer", "sentence ", "word "  # labels: of the whole answer; of a sentence, a word before a number
@@ -58,8 +58,8 @@ class LanguageModel(Charged, ABC):
     def generate(self, prompt: Prompt, most: int) -> str:
         """Return the most probable answer, token by token, without white space at its ends."""
 
-    def write(self, prompt: Prompt, most: int, said: Callable[[str], None]) -> str:
-        """Return the answer of `generate`; while it is written, `said` gets what is there so far, where that can be known."""
+    def write(self, prompt: Prompt, most: int, on_text: Callable[[str], None]) -> str:
+        """Return the answer of `generate`; `on_text` gets what is written so far, again and again, where that can be known."""
         return self.generate(prompt, most)
 
     @abstractmethod
@@ -165,7 +165,7 @@ class Continuation(AnswerModel):
         tokens = np.stack([ends, ends + 4], axis=1) if guess else language_model.tokens(self.said, self.lead)
         self.spans = _at_least_one(tokens, len(self.said)) + len(answer) - len(self.said)
         self.spans[:1, 0] = 0
-        self._words = dict[str, tuple[str, ...]]()
+        self.word_labels = dict[str, tuple[str, ...]]()  # those that are explained, by the label of their sentence
         self.select(0, len(answer), ANSWER)
 
     def select(self, start: int, stop: int, name: str) -> str:
@@ -178,25 +178,29 @@ class Continuation(AnswerModel):
         self.head = Head("labels", tuple(self.parts), probabilistic=False, measure=SCALE)
         return name
 
-    def select_words(self) -> None:
-        """Make each word of the sentences a label; a token belongs to the first word that ends after its start."""
+    def select_words(self) -> dict[str, tuple[str, ...]]:
+        """Make each word of the sentences a label, and return these by the label of the sentence.
+
+        A token belongs to the first word that ends after its start.
+        """
         # Words begin after white space, and where a script has none; punctuation is part of a word.
-        starts = [a for a, _ in words(self.answer).tolist() if self.answer[a - 1].isspace() or category(self.answer[a]) == "Lo"]
-        numbers = count(1)
+        answer, selected, numbers = self.answer, dict[str, tuple[str, ...]](), count(1)
+        starts = [a for a, _ in words(answer).tolist() if answer[a - 1].isspace() or UNSPACED.match(answer, a)]
         for label in self.details or (ANSWER,):
             part, names = self.parts[label], list[str]()
             edges = [part.start, *(start for start in starts if part.start < start < part.stop), part.stop]
-            ends = [part.start + len(self.answer[part.start : edge].rstrip()) for edge in edges[1:]]
+            ends = [part.start + len(answer[part.start : edge].rstrip()) for edge in edges[1:]]
             word_of = np.searchsorted(ends, self.spans[:, 0], side="right").clip(max=len(ends) - 1)
-            kept = np.unique(word_of[part.tokens]).tolist()  # a token of two words joins them
+            kept = np.unique(word_of[part.tokens]).tolist()  # a word whose tokens are all of others joins the one before
             for word, following in zip(kept, [*kept[1:], len(ends)], strict=True):
                 names.append(f"{WORD}{next(numbers)}")
                 self.parts[names[-1]] = Part(edges[word], ends[following - 1], part.tokens & (word_of == word))
-            self._words[label] = tuple(names)
+            selected[label] = tuple(names)
         self.head = Head("labels", tuple(self.parts), probabilistic=False, measure=SCALE)
+        return selected
 
     def words(self, label: str) -> tuple[str, ...]:
-        return self._words.get(label, ())
+        return self.word_labels.get(label, ())
 
     @property
     def n_columns(self) -> int:

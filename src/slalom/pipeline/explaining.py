@@ -119,7 +119,7 @@ def _explain(
         tokens=sum(run.lengths.values()),
         seconds=run.spend(perf_counter() - began),
         errors=_errors(result, task, observed),
-        measured=result.measured,
+        measured=dict(result.measured),
         spread=_spread(task, predicted, observed) if options.method.signed else None,
         label=run.decided.label,
         probabilities=run.decided.probabilities,

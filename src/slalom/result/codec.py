@@ -288,8 +288,11 @@ def parts_of(saved: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     whole = {name: part for name, part in saved.items() if name not in PARTS}
     none = PARTS if kind == "words" else ("details",)
     with _named(kind):
-        parts = map(_object, _list(saved.get(kind, ())))
-        return [whole | {name: value for name, value in part.items() if name not in none} for part in parts]
+        saved_parts = map(_object, _list(saved.get(kind, ())))
+        parts = [whole | {name: value for name, value in part.items() if name not in none} for part in saved_parts]
+        for part in parts:
+            _object(part.get("answer"))  # parts are those of an answer
+        return parts
 
 
 def decode(saved: Mapping[str, Any], fields: Sequence[Field[Any]]) -> dict[str, Any]:

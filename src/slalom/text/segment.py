@@ -51,7 +51,7 @@ _STOP = regex.compile(
     rf"|(?P<line>{_BREAKS}|[\r\n]+\s*)"
 )
 _CLEAR = regex.compile(r"(?V1)[\p{STerm}--[.!?．]]")
-_NEXT_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
+UNSPACED = regex.compile(rf"[{_UNSPACED}]")
 _LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*+")
 _LAST = regex.compile(
     r"(?r)(?:(?<![\p{L}\p{N}])\p{L}\.\s)*(?P<word>[\p{L}\p{N}][\p{L}\p{M}\p{N}]*(?:\.-?[\p{L}\p{M}\p{N}]+)*)$"
@@ -150,7 +150,7 @@ def _ends(text: str, start: int, stop: Any) -> bool:
     if _CLEAR.search(marks):
         return not (closing and text.startswith(("と", "って"), stop.end()))
     if not space and not emoji:
-        return "." not in marks and _NEXT_UNSPACED.match(after) is not None
+        return "." not in marks and UNSPACED.match(after) is not None
     if after in ",;:)]" or (closing and after.islower()):
         return False
     if marks == ".":

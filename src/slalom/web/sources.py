@@ -48,7 +48,9 @@ class ServedSources:
         one_text = isinstance(asked.sources, str)
         sources, unit = (asked.sources,) if one_text else tuple(asked.sources), "sentence" if one_text else "document"
         explainer = self._explainer(sources, asked.unit or unit, asked.question, asked.answer)
-        yield explainer.answer(asked.question, _writing) if asked.answer is None else asked.answer
+        if (answer := asked.answer) is None:
+            answer = explainer.answer(asked.question, lambda said: send_now(("writing", dumps({"answer": said}))))
+        yield answer
         options = CallOptions(seed=asked.seed)
         if asked.queries is not None:
             options["queries"] = asked.queries
@@ -66,8 +68,3 @@ class ServedSources:
         for step in self._rounds(asked):
             e = step.explanation if isinstance(step, Step) and step.final else None
             yield None if e is None else dumps({"content": content(e), "explanation": e.to_dict(), "final": True})
-
-
-def _writing(said: str) -> None:
-    """Send what is written of an answer so far."""
-    send_now(("writing", dumps({"answer": said})))

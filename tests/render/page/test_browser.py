@@ -219,6 +219,12 @@ def test_a_word_of_an_answer_lights_its_sources_by_mouse_and_keys(view):
     view.press(Keys.ARROW_LEFT)  # the sentence again
     assert not view.texts(".word.on")
     assert [int(i) for i in view.each(listed, "e.dataset.k")] == sorted(e.sentences[1].sources)
+    view.js("document.querySelector('#answer-text').dir = 'rtl'")
+    view.press(Keys.ARROW_LEFT)  # onwards, from right to left
+    assert view.texts(".word.on") == words[:1]
+    view.hover(view.one("#answer-sources button"))
+    assert not view.texts(".word.on"), "what lights up is about the source"
+    assert view.texts(listed)[0].startswith("[1]")
 
 
 def test_a_click_removes_a_word_and_the_prediction_follows(view):

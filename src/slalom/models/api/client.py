@@ -88,13 +88,14 @@ class _Stream:
             kind, _, data = line.partition(b":")
             if kind == b"data" and data.strip() == b"[DONE]":
                 self.ended = True
-            elif kind == b"data":
+            elif kind == b"data" and data.strip():
                 self._add(json.loads(data))
         return rest
 
     def _add(self, part: dict[str, Any]) -> None:
-        if part.get("error"):
-            self.answer, self.ended = {"error": part["error"]}, True
+        if error := self.answer.get("error") or part.get("error"):  # then all that was written is no answer
+            self.answer, self.ended = {"error": error}, True
+            return
         self.answer |= {name: part[name] for name in ("model", "usage") if part.get(name) is not None}
         for choice in part.get("choices") or ():
             delta = choice.get("delta") or {}

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from slalom.core.checks import Floats
 from slalom.errors import InputError, ModelError
-from slalom.interrupt import Interrupted, check
+from slalom.interrupt import check
 from slalom.models.api.answers import choices, content
 from slalom.models.api.client import FILTERS, Answer, Client, Refused
 from slalom.models.continuation import LanguageModel, finished, prompt_tokens
 from slalom.models.costs import Usage, about_tokens
 from slalom.models.sources import Prompt
+from slalom.text import printable
 
 _PROBE = ("The sun rises in the east and sets in the", " west")
 _REQUESTS = 6  # with the probe, at most
@@ -97,7 +98,7 @@ class AnswerServer(LanguageModel):
     def generate(self, prompt: Prompt, most: int) -> str:
         return self.sample([prompt], most, 1, 0.0)[0][0]
 
-    def write(self, prompt: Prompt, most: int, said: Callable[[str], None]) -> str:
+    def write(self, prompt: Prompt, most: int, on_text: Callable[[str], None]) -> str:
         texts, text, counted = SimpleQueue[str | None](), "", self.usage.prompt_tokens
         future = self.client.run(self._drawn(prompt, most, 1, 0.0, texts.put))
         future.add_done_callback(lambda _: texts.put(None))
@@ -109,7 +110,7 @@ class AnswerServer(LanguageModel):
                         return str(future.result()[0])
                     if so_far != text:
                         text = so_far
-                        said(text)
+                        on_text(text)
         finally:
             future.cancel()
             if text and self.usage.prompt_tokens == counted:  # the end of the stream would say it
@@ -125,24 +126,25 @@ class AnswerServer(LanguageModel):
         return first + _together([self.client.run(self._drawn(prompt, *options)) for prompt in prompts[len(first) :]])
 
     async def _drawn(
-        self, prompt: Prompt, most: int, count: int, temperature: float, said: Callable[[str], None] | None = None
+        self, prompt: Prompt, most: int, count: int, temperature: float, on_text: Callable[[str], None] | None = None
     ) -> list[str]:
         """Return samples: several of one request where the server takes n=, else of as many requests.
 
-        `said` gets what is written so far of a single one, where the server streams.
+        `on_text` gets what is written so far of a single one, where the server streams.
         """
         chat = not isinstance(prompt, str)
         path, body = ("chat/completions", {"messages": prompt}) if chat else ("completions", {"prompt": prompt})
 
         def texts_of(answer: Answer) -> list[str]:
-            return [finished(content(choice)[0], prompt) for choice in choices(answer)]
+            written = [printable(content(choice)[0]).rstrip("\ufffd") for choice in choices(answer)]
+            return [finished(text, prompt) for text in written]  # without a part of a character at its end
 
         async def ask(n: int, limit: str, stream: bool = False) -> list[str]:
             options = {"model": self.name, "temperature": temperature, limit: most} | ({"n": n} if n > 1 else {})
-            heard = None if said is None else lambda answer: said(texts_of(answer)[0])
+            heard = None if on_text is None else lambda answer: on_text(texts_of(answer)[0])
             return texts_of(await self.client.post(path, body | options | (_STREAM if stream else {}), heard))
 
-        streams = (True, False) if self._streams and said is not None else (False,)
+        streams = (True, False) if self._streams and on_text is not None else (False,)
         sizes = (count,) if self._several else (1,) if self._several is False else tuple(dict.fromkeys((count, 1)))
         limits = (self._limit,) if self._limit else _LIMITS
         ways = [(size, limit, stream) for stream in streams for size in sizes for limit in limits]
@@ -157,7 +159,7 @@ class AnswerServer(LanguageModel):
             else:
                 break
         self._limit, self._several = way[1], len(texts) > 1 if count > 1 else self._several
-        self._streams &= way[2] or said is None
+        self._streams &= way[2] or on_text is None
         more = await asyncio.gather(*(ask(1, way[1]) for _ in range(count - len(texts))))
         return [text for part in (texts, *more) for text in part][:count]
 
@@ -265,18 +267,17 @@ class AnswerServer(LanguageModel):
 
 
 def _together(futures: Sequence[Future[Any]]) -> list[Any]:
-    """Return the results of requests; where the work is given up, those that are not answered are given up, too."""
+    """Return the results of requests; where one fails, or the work is given up, those that are not answered are given up."""
     results = []
     try:
         for future in futures:
             while not wait([future], _AGAIN).done:
                 check()
             results.append(future.result())
-    except Interrupted:
+        return results
+    finally:
         for future in futures:
             future.cancel()
-        raise
-    return results
 
 
 def _strings(pieces: Sequence[Any]) -> list[str]:

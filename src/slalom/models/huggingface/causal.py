@@ -153,8 +153,8 @@ class LocalLanguageModel(LanguageModel):
     def generate(self, prompt: Prompt, most: int) -> str:
         return self.write(prompt, most, lambda _: None)
 
-    def write(self, prompt: Prompt, most: int, said: Callable[[str], None]) -> str:
-        return self._written(prompt, most, said, do_sample=False)[0]
+    def write(self, prompt: Prompt, most: int, on_text: Callable[[str], None]) -> str:
+        return self._written(prompt, most, on_text, do_sample=False)[0]
 
     def sample(
         self, prompts: Sequence[Prompt], most: int, count: int, temperature: float = 1.0, seed: int = 0
@@ -170,7 +170,7 @@ class LocalLanguageModel(LanguageModel):
                 drawn.append(self._written(prompt, most, num_return_sequences=count, **plain))
         return drawn
 
-    def _written(self, prompt: Prompt, most: int, said: Callable[[str], None] | None = None, **options: Any) -> list[str]:
+    def _written(self, prompt: Prompt, most: int, on_text: Callable[[str], None] | None = None, **options: Any) -> list[str]:
         """Return what the model writes after a prompt, as the options of `generate` say."""
         row = self._prompt(prompt, most)
         ids = torch.tensor([row], device=self.device)
@@ -179,16 +179,17 @@ class LocalLanguageModel(LanguageModel):
 
         def texts(sequences: torch.Tensor) -> list[str]:
             written = [list(takewhile(lambda token: token not in ends, tokens)) for tokens in sequences[:, len(row) :].tolist()]
-            return [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in written]
+            decoded = [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in written]
+            return [text.rstrip("\ufffd") for text in decoded]  # without a part of a character
 
         def end(sequences: torch.Tensor, _: Any, **__: Any) -> torch.Tensor:
             """Tell which sequences end with their last token: those that have said a line, after a string."""
             nonlocal before
             check()
             so_far = texts(sequences)
-            text = finished(so_far[0].rstrip("\ufffd"), prompt)  # without a part of a character
-            if said is not None and text != before:
-                said(text)
+            text = finished(so_far[0], prompt)
+            if on_text is not None and text != before:
+                on_text(text)
                 before = text
             return torch.tensor([isinstance(prompt, str) and "\n" in text.lstrip() for text in so_far], device=sequences.device)
 

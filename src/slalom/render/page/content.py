@@ -20,15 +20,7 @@ from slalom.result.wording import competition_text, fidelity_text, queries_text,
 from slalom.text import pieces, printable
 
 _OPENING = 90  # characters of a text in the index
-_SHARED = (
-    "pieces",
-    "units",
-    "sizes",
-    "numbers",
-    "unit",
-    "answer",
-    "sentences",
-)  # what the sentences of an answer have in common
+_SHARED = ("pieces", "units", "sizes", "numbers", "unit", "answer", "sentences")  # what sentences of an answer have in common
 
 
 def opening(text: str) -> str:
@@ -142,9 +134,7 @@ def _sentence(s: AnswerSentence, whole: Explanation) -> dict[str, Any]:
             _rests(word) | {"effects": _digits(word.effects), "within": _half_width(word.explanation.standard_errors())}
             for word in s.words
         ],
-        "content": None
-        if own is whole
-        else {name: part for name, part in content(own, part=True).items() if name not in _SHARED},
+        "content": None if own is whole else {k: part for k, part in content(own, part=True).items() if k not in _SHARED},
     }
 
 

@@ -18,7 +18,7 @@ class AnswerMap {
     const choose = (event) => at(event) && this.choose(Number(at(event).dataset.k));
     answer.addEventListener("click", (event) => window.getSelection().isCollapsed && choose(event));
     answer.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key] * (window.getComputedStyle(answer).direction === "rtl" ? -1 : 1);
       if (step && at(event)) { // the next word, or the one before; beyond the ends the sentence
         const k = Number(at(event).dataset.k);
         this.light(k, (this.word ?? (step > 0 ? -1 : this.sentences[k].words.length)) + step);
@@ -126,14 +126,9 @@ class AnswerMap {
   // Light a source and the sentences that it matters to; null: those that belong to the chosen sentence.
   look(source) {
     if (!this.whole) return;
-    if (source === null) {
-      this.light(this.chosen);
-      return;
-    }
-    for (const [i, row] of this.rows) {
-      this.colour(row, 0, i === source);
-      row.lastChild.textContent = "";
-    }
+    this.light(source === null ? this.chosen : null);
+    if (source === null) return;
+    if (this.rows.has(source)) this.colour(this.rows.get(source), 0, true);
     this.spans.forEach((span, k) => this.colour(span, this.sentences[k].strength(source), this.sentences[k].joint.has(source)));
     const rest = this.sentences.flatMap(({ joint }, k) => (joint.has(source) ? [k + 1] : []));
     this.say(!rest.length ? `No sentence rests on ${this.cited([source])}.` : `${rest.length > 1 ? `Sentences ${rest.join(", ")} rest` : `Sentence ${rest[0]} rests`} on ${this.cited([source])}.`);
