@@ -405,7 +405,15 @@ def score(options: argparse.Namespace) -> None:
     report(results)
 
 
-_FIGURES = {"first": "a known source first", "known": "all needed first", "top 1": "top 1", "top 3": "top 3", "lds": "LDS", "far": "far", "near": "near"}
+_FIGURES = {
+    "first": "a known source first",
+    "known": "all needed first",
+    "top 1": "top 1",
+    "top 3": "top 3",
+    "lds": "LDS",
+    "far": "far",
+    "near": "near",
+}
 _SHARES = ("listed are known", "known are listed", "one group", "Shapley covered")
 
 
