@@ -18,6 +18,11 @@ def main():
     running = steps.add_parser("run", help="fit and test methods on the stored answers")
     running.add_argument("methods", nargs="+")
     running.add_argument("--jobs", type=int, default=2, help="processes, each with one thread (default 2)")
+    running.add_argument(
+        "--cases", nargs="+", choices=[case.name for case in CASES], help="default: all; scores of others stay"
+    )
+    weighing = steps.add_parser("memory", help="measure the memory of methods on the largest text")
+    weighing.add_argument("methods", nargs="+")
     steps.add_parser("table", help="print the table of all methods that have run, and write results/arena.md")
     options = parser.parse_args()
     if options.step == "ask":
@@ -28,15 +33,19 @@ def main():
                 ask(case, options.models, options.device, options.texts)
         return
     from arena.methods import METHODS  # noqa: PLC0415
-    from arena.scoring import run  # noqa: PLC0415
+    from arena.scoring import memory, run  # noqa: PLC0415
 
-    if options.step == "run":
-        if options.jobs < 1:
-            parser.error(f"--jobs must be at least 1; got {options.jobs}")
+    if options.step in ("run", "memory"):
         unknown = sorted(set(options.methods) - {*METHODS, "all"})
         if unknown:
             parser.error(f"there is no method {unknown[0]!r}; there are {', '.join(METHODS)}")
-        run(list(METHODS) if "all" in options.methods else list(dict.fromkeys(options.methods)), options.jobs)
+        names = list(METHODS) if "all" in options.methods else list(dict.fromkeys(options.methods))
+        if options.step == "memory":
+            memory(names)
+            return
+        if options.jobs < 1:
+            parser.error(f"--jobs must be at least 1; got {options.jobs}")
+        run(names, options.jobs, [case for case in CASES if case.name in (options.cases or [case.name])])
         return
     from arena.page import page  # noqa: PLC0415
 

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from arena.cases import TEXTS, Case, asked
+from arena.cases import BUDGETS, TEXTS, Case, asked
 from slalom.methods import OURS, JointMethod
 
 FOLDER = Path(__file__).parent / "answers"
-BUDGETS = (100, 200, 500)
 TESTS = {"near": 240, "far": 300, "halves": 150}  # rows, at most
 POOLS = ("mixed", "even", "halves")
 _LEAST = 50  # test rows near a text and far from it
@@ -41,16 +40,18 @@ class Text:
         whole: Score of the whole text.
         pools: Rows to fit by pool and budget.
         tests: Rows to test by kind; kinds of which there are none are left out.
+        budgets: How many rows there are to fit, from few to many.
     """
 
     kinds: NDArray[np.int64]
     whole: float
     pools: dict[tuple[str, int], Rows]
     tests: dict[str, Rows]
+    budgets: tuple[int, ...] = BUDGETS
 
     def alone(self, budget: int) -> Rows:
         """Return units alone that no method is given with a budget."""
-        keep, scores = self.pools["mixed", BUDGETS[-1]]
+        keep, scores = self.pools["mixed", self.budgets[-1]]
         known = {row.tobytes() for pool in POOLS for row in self.pools[pool, budget][0]}
         new = np.array([row.sum() == 1 and row.tobytes() not in known for row in keep])
         return keep[new], scores[new]
@@ -64,19 +65,19 @@ def load(case: Case) -> list[Text]:
             if f"{number} kinds" not in file:
                 return found
             kinds, parts = file[f"{number} kinds"], dict[str, Rows]()
-            for name in _names():
+            for name in _names(case.budgets):
                 if f"{number} {name} scores" in file:
                     scores = file[f"{number} {name} scores"].astype(float)
                     bits = np.unpackbits(file[f"{number} {name}"], axis=1, count=len(kinds))
                     parts[name] = bits.astype(bool), scores
-            pools = {("mixed", budget): parts[f"mixed {budget}"] for budget in BUDGETS}
+            pools = {("mixed", budget): parts[f"mixed {budget}"] for budget in case.budgets}
             for pool in POOLS[1:]:
                 keep, scores = parts[pool]
-                pools |= {(pool, budget): (keep[:budget], scores[:budget]) for budget in BUDGETS}
+                pools |= {(pool, budget): (keep[:budget], scores[:budget]) for budget in case.budgets}
             tests = {name: parts[f"test {name}"] for name in TESTS if f"test {name}" in parts}
             if min(len(tests[name][1]) if name in tests else 0 for name in ("near", "far")) < _LEAST:
                 continue  # rows to fit are nearly all parts of so short a text
-            found.append(Text(kinds.astype(np.int64), float(file[f"{number} whole"]), pools, tests))
+            found.append(Text(kinds.astype(np.int64), float(file[f"{number} whole"]), pools, tests, case.budgets))
     return found
 
 
@@ -86,12 +87,12 @@ def ask(case: Case, folder: Path, device: str, number: int = TEXTS) -> None:
     for i, one in enumerate(tqdm(asked(case, folder, device, number), total=number, desc=case.name)):
         recorder, rng = _Recorder(OURS[0].name, OURS[0].sampler), np.random.default_rng([i, *case.name.encode()])
         rows = dict[str, Keep]()
-        for budget in BUDGETS:
+        for budget in case.budgets:
             e = one.explainer(*one.arguments, method=recorder, queries=budget)
             rows[f"mixed {budget}"] = recorder.asked[-1]
         n = len(e)
-        rows["even"] = np.array([_sized(n, int(rng.integers(1, n)), rng) for _ in range(BUDGETS[-1])])
-        rows["halves"] = np.array([_half(n, rng) for _ in range(BUDGETS[-1])])
+        rows["even"] = np.array([_sized(n, int(rng.integers(1, n)), rng) for _ in range(case.budgets[-1])])
+        rows["halves"] = np.array([_half(n, rng) for _ in range(case.budgets[-1])])
         seen = {row.tobytes() for keep in rows.values() for row in keep}
         for name in TESTS:
             fresh = np.array(list(_fresh(name, n, rng, set(seen)))).reshape(-1, n)
@@ -104,12 +105,14 @@ def ask(case: Case, folder: Path, device: str, number: int = TEXTS) -> None:
         for (name, keep), first, last in zip(rows.items(), ends[:-1], ends[1:], strict=True):
             parts[f"{i} {name}"] = np.packbits(keep, axis=1)
             parts[f"{i} {name} scores"] = scores[first:last].astype(np.float32)
-    FOLDER.mkdir(exist_ok=True)
-    np.savez_compressed(FOLDER / f"{case.name}.npz", **parts)
+        FOLDER.mkdir(exist_ok=True)
+        np.savez_compressed(FOLDER / f"{case.name}.npz", **parts)
 
 
 class _Recorder(JointMethod):
     """`joint`, which remembers the rows that it asked and which units are equal."""
+
+    finds_pairs = False  # so that many sources are not explained from coarse to fine
 
     def __init__(self, name: str, sampler: Any) -> None:
         super().__init__(name, sampler)
@@ -121,8 +124,8 @@ class _Recorder(JointMethod):
         return super().explain(context)
 
 
-def _names() -> Iterator[str]:
-    yield from (f"mixed {budget}" for budget in BUDGETS)
+def _names(budgets: tuple[int, ...]) -> Iterator[str]:
+    yield from (f"mixed {budget}" for budget in budgets)
     yield from POOLS[1:]
     yield from (f"test {name}" for name in TESTS)
 

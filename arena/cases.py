@@ -15,10 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 TEXTS = 12
+BUDGETS = (100, 200, 500)
+MANY = (*BUDGETS, 1000)  # of questions about sources
 FILES = {"reviews": "imdb_test", "sentences": "sst2_dev", "news": "agnews_test", "intents": "banking77_test"}  # texts by kind
-SOURCES = (16, 32, 64)  # sentences of a context
+SOURCES = {"sources": (16, 32, 64), "questions": (16, 32, 64, 128)}  # sentences of a context, at least
 _LONGEST = 24  # tokens of an answer
 _QUESTION = "What is said about {subject}? Answer with one short sentence."
+_ASK = "{part}\n\nWrite one short question that this text answers. Say in it who or what it is about. Write the question only."
 _NAME = re.compile(r"(?<=[a-z,] )(?:[A-Z][a-z]+ )+[A-Z][a-z]+")  # two words or more, not at the start of a sentence
 
 
@@ -28,10 +31,11 @@ class Case:
 
     Attributes:
         name: Name of the file of its answers.
-        model: "bundled", "imdb-bert-2", "words", "smollm2", or a name of arena/models.py.
-        data: Which texts: "reviews", "sentences", "news", "intents" or "sources".
+        model: "bundled", "imdb-bert-2", "words", "smollm2", "instruct" (a folder of that name), or a name of arena/models.py.
+        data: Which texts: "reviews", "sentences", "news", "intents", "sources" or "questions".
         about: What it is, in a line.
         chosen: Whether defaults of slalom were chosen on it.
+        budgets: How many rows methods are given.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Case:
     data: str
     about: str
     chosen: bool = False
+    budgets: tuple[int, ...] = BUDGETS
 
 
 CASES = (
@@ -53,6 +58,13 @@ CASES = (
     Case("intents", "intents-bert-2", "intents", "BERT, 2 layers, six intents of questions to a bank (banking77)"),
     Case("smollm2-sentences", "smollm2", "sentences", "SmolLM2-135M with a prompt of four examples, SST-2 sentences"),
     Case("sources", "smollm2", "sources", "SmolLM2-135M, log probability of its answer, sentences of a context of news"),
+    Case(
+        "questions",
+        "instruct",
+        "questions",
+        "Qwen2.5-Coder-1.5B-Instruct, log probability of its answer to a question of its own, sentences of a context of news",
+        budgets=MANY,
+    ),
 )
 REPORT = frozenset(case.name for case in CASES if not case.chosen)
 
@@ -66,8 +78,11 @@ class Asked(NamedTuple):
 
 def asked(case: Case, folder: Path, device: str, number: int = TEXTS) -> Iterator[Asked]:
     """Yield the texts of a case with the explainers of its model. folder: of trained models, and of the language model."""
-    if case.data == "sources":
-        yield from islice(_sources(_language_model(folder, device)), number)
+    if case.data in SOURCES:
+        model = _language_model(folder, device) if case.model == "smollm2" else (str(folder / case.model), None)
+        from slalom.contexts import language_model_of  # noqa: PLC0415
+
+        yield from islice(_sources(language_model_of(*model, device=None if model[1] else device), case.data), number)
         return
     explainer = _explainer(case.model, folder, device)
     for text in islice(texts(case.data), number):
@@ -116,8 +131,8 @@ def _language_model(folder: Path, device: str) -> tuple[Any, Any]:
     return language_model(str(own) if own.exists() else None, device)  # type: ignore[no-any-return]
 
 
-def _sources(model: tuple[Any, Any]) -> Iterator[Asked]:
-    """Yield contexts of news about which the language model has answered a question itself."""
+def _sources(model: Any, data: str) -> Iterator[Asked]:
+    """Yield contexts of news about which the language model has answered a question itself; "questions": its own."""
     from context import plain  # noqa: PLC0415
     from slalom import ContextExplainer  # noqa: PLC0415
     from slalom.contexts import sources_of  # noqa: PLC0415
@@ -125,16 +140,20 @@ def _sources(model: tuple[Any, Any]) -> Iterator[Asked]:
     from reviews import rows  # noqa: PLC0415
 
     news = [plain(row["text"]) for row in rows("agnews_test")]
-    order = iter(np.random.default_rng(5).permutation(len(news)).tolist())
+    order, sizes = iter(np.random.default_rng(5).permutation(len(news)).tolist()), SOURCES[data]
     for turn in range(len(news)):
         parts: list[str] = []
-        while not parts or len(sources_of(" ".join(parts)).spans) < SOURCES[turn % len(SOURCES)]:
+        while not parts or len(sources_of(" ".join(parts)).spans) < sizes[turn % len(sizes)]:
             parts.append(news[next(order)])
         names = [found for part in parts[2:-2] for found in _NAME.findall(part)[:1]]
         if names:
             context = " ".join(parts)
-            explainer = ContextExplainer(*model, context, check=0, pairs=False, progress=False, max_answer_tokens=_LONGEST)
+            options: dict[str, Any] = {"check": 0, "pairs": False, "progress": False, "max_answer_tokens": _LONGEST}
+            explainer = ContextExplainer(model, context=context, **options)
             question = _QUESTION.format(subject=names[len(names) // 2])
+            if data == "questions":
+                about = next(part for part in parts[2:-2] if names[len(names) // 2] in part)
+                question = model.generate([{"role": "user", "content": _ASK.format(part=about)}], 2 * _LONGEST).strip()
             answer = explainer.answer(question).partition("\n")[0]
             if answer:
                 yield Asked(explainer, (question, answer))

@@ -1,9 +1,11 @@
 """The page of the arena: results/arena.md."""
 
-from arena.answers import BUDGETS, load
-from arena.cases import CASES, REPORT
+import json
+
+from arena.answers import load
+from arena.cases import BUDGETS, CASES, MANY, REPORT
 from arena.methods import METHODS
-from arena.scoring import Table
+from arena.scoring import MEMORY, Table, largest
 
 _TOP = """# The arena
 
@@ -15,13 +17,18 @@ parts of all sizes; halves: random halves; alone: units alone (of long texts: al
 None of the parts was given to any method (fewer than 0.1% have the same words as one that was, where a word is repeated).
 Errors above 2 count as 2. LDS: rank correlation on the far parts. seconds: a fit with its predictions, on one core. Means over
 texts, with 95% intervals; bold: the best; "=": no difference from it by a Wilcoxon test on the same texts (p >= 0.05). Models,
-texts and methods are listed at the end. Deletion is not here: which words a method removes first depends on the method, and the
-model must be asked; `slalom compare` does that.
+texts and methods are listed at the end. deletion: of about 24 stored parts without k units, the one that a method predicts to
+be lowest, for k from 1 to 10: how far the score falls there; 0 is as far as in all of them on average, 1 as far as in the
+lowest. Curves of deletion, for which a model must be asked, are in `slalom compare`.
 """
 
-_SOURCES = """SmolLM2-135M, contexts of 16 to 66 sentences of news, a question about one of them, the log probability of the
-answer that the model gave itself. The authors of SPEX report, for other contexts, models and questions, 1 - R2 on random
-halves of 0.37 to 0.46 with 6,900 queries, and of 0.47 to 0.55 for linear fits."""
+_SOURCES = """Sentences of contexts of news are removed; the score is the log probability of the answer that the model gave from
+the whole context. `sources`: SmolLM2-135M, contexts of 16 to 66 sentences, "What is said about ...?". `questions`:
+Qwen2.5-Coder-1.5B-Instruct, contexts of 16 to 129 sentences, questions that the model has written about one of the news, up
+to 1,000 queries. The authors of SPEX report, for other contexts, models and questions, 1 - R2 on random halves of 0.37 to
+0.46 with 6,900 queries, and of 0.47 to 0.55 for linear fits."""
+_MEMORY = """Peak memory, in MB beyond what the process had, of a fit of {rows:,} rows of {units} units with its predictions
+(`python -m arena memory all`)."""
 _ROWS = """Rows that are fitted are those that `joint` asks (mixed: units alone, small deletions, subsets), subsets of even
 sizes (even), or random halves (halves); the last two may repeat a row. The first five methods know which units are the same
 word. Regressions with the weights of LIME and KernelSHAP are not their packages: `slalom compare` runs these. The paper's
@@ -62,11 +69,16 @@ def page() -> str:
     for budget in BUDGETS:
         lines += [*table.lines(budget, chosen), ""]
     lines += ["## Which source made it say this", "", _SOURCES, ""]
-    for budget in BUDGETS:
-        lines += [*table.lines(budget, {"sources"}), ""]
+    for case in (case for case in CASES if case.name in ("sources", "questions")):
+        lines += [f"### `{case.name}`", ""]
+        for budget in case.budgets:
+            lines += [*table.lines(budget, {case.name}), ""]
     lines += ["## By model", ""]
     for column in ("near", "far"):
         lines += [*table.by_case(200, column), "", *table.by_case(500, column), ""]
+    weighed = json.loads(MEMORY.read_text())
+    lines += ["## Memory", "", _MEMORY.format(rows=MANY[-1], units=len(largest().kinds)), ""]
+    lines += [", ".join(f"{name} {weighed[name]}" for name in sorted(weighed, key=weighed.__getitem__)) + ".", ""]
     lines += ["## Models and texts", ""]
     for case, units in sizes.items():
         lines.append(f"- `{case.name}`: {case.about}; {len(units)} texts of {min(units)} to {max(units)} units")
@@ -104,12 +116,13 @@ def _lost(table: Table) -> list[str]:
                 rows = "halves" if METHODS[best].rows == "halves" else "even"
                 ours = f"joint {means['joint']:.3f} (on the same kind of rows {means[f'joint-{rows}']:.3f})"
                 found.append(f"{column}, {budget} queries: {best} {means[best]:.3f}, {ours}.")
-        for case in sorted(REPORT):
+    for case in (case for case in CASES if case.name in REPORT):
+        for budget in case.budgets:
             for column in ("near", "far"):
-                means = table.means(budget, column, {case})
+                means = table.means(budget, column, {case.name})
                 others = (name for name in means if not name.startswith("joint") and means[name] < means["joint"])
                 better = sorted(others, key=means.__getitem__)
                 if better:
                     place = f"joint ({means['joint']:.3f}) is number {len(better) + 1} of {len(means) - 2}"
-                    found.append(f"{case}, {column}, {budget} queries: {place}; {better[0]} has {means[better[0]]:.3f}.")
+                    found.append(f"{case.name}, {column}, {budget} queries: {place}; {better[0]} has {means[better[0]]:.3f}.")
     return found or ["Nowhere."]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from arena import answers
-from arena.answers import BUDGETS, POOLS, Text, load
-from arena.cases import CASES, REPORT
+from arena.answers import POOLS, Text, load
+from arena.cases import BUDGETS, CASES, REPORT
 from arena.methods import METHODS
 from arena.page import brief, page
 from arena.scoring import Table, errors
@@ -33,7 +33,7 @@ def test_no_row_that_tests_is_among_the_rows_to_fit():
 def test_every_pool_has_its_budget():
     for name, number, text in TEXTS:
         for pool in POOLS:
-            for budget in BUDGETS:
+            for budget in text.budgets:
                 keep, scores = text.pools[pool, budget]
                 assert keep.shape == (len(scores), len(text.kinds))
                 assert len(scores) == budget or (pool == "mixed" and len(scores) < budget), (name, number, pool)
@@ -70,8 +70,16 @@ def test_errors_are_those_of_their_definition():
         min(((guess - scores) ** 2).sum() / ((scores - scores.mean()) ** 2).sum(), 2.0), abs=1e-4
     )
     near_alone = np.mean((scores - 0.7) ** 2) / scores.var()
+    falls, removed = 0.7 - scores, 5 - keep.sum(axis=1)
+    groups = [falls[removed == k] for k in set(removed)]  # predictions are equal in each: the first row is chosen
+    chosen, chance, largest = (sum(map(of, groups)) for of in (lambda group: group[0], np.mean, np.max))
+    share = (chosen - chance) / (largest - chance)
+    assert found["deletion"] == pytest.approx(share, abs=1e-4)
+    known = errors(text, lambda rows: scores if len(rows) > 1 else np.array([0.7]))
+    assert known["deletion"] == 1.0, "a method that knows the model finds the largest falls"
     assert errors(text, lambda rows: np.full(len(rows), 1e6)) == {
         "near": pytest.approx(near_alone, abs=1e-4),
+        "deletion": pytest.approx(share, abs=1e-4),
         "far": 2.0,
         "LDS": 0.0,
     }
@@ -79,7 +87,7 @@ def test_errors_are_those_of_their_definition():
 
 def test_units_alone_that_test_a_budget_are_in_none_of_its_rows():
     for name, number, text in TEXTS:
-        for budget in BUDGETS:
+        for budget in text.budgets:
             keep, _ = text.alone(budget)
             given = {row.tobytes() for pool in POOLS for row in text.pools[pool, budget][0]}
             assert (keep.sum(axis=1) == 1).all()
@@ -92,7 +100,8 @@ def test_stored_scores_are_those_of_the_method():
     name, number, text = TEXTS[0]
     for budget in BUDGETS:
         again = errors(text, METHODS["ridge"].fit(*text.pools["even", budget], text.kinds))
-        assert table.values("ridge", budget, "far", {name})[number] == pytest.approx(again["far"], abs=2e-4)
+        for column in ("near", "far", "deletion", "LDS"):
+            assert table.values("ridge", budget, column, {name})[number] == pytest.approx(again[column], abs=3e-4)
 
 
 def test_the_table_has_the_means_of_the_scores():
