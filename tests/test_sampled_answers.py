@@ -230,7 +230,8 @@ def test_samples_of_a_local_model_have_its_probabilities():
         expected = Counter()
         for token, p in enumerate(torch.softmax(logits / temperature, dim=-1).tolist()):
             if token != words.eos_token_id:
-                expected[words.decode([token], skip_special_tokens=True).strip().partition("\n")[0].strip()] += p
+                said = words.decode([token], skip_special_tokens=True).rstrip("\ufffd")  # a part of a character is left out
+                expected[said.strip().partition("\n")[0].strip()] += p
             else:
                 expected[""] += p
         drawn = Counter(lm.sample([prompt], 1, 3000, temperature)[0])
