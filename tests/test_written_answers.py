@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from itertools import pairwise
 
 import pytest
@@ -315,10 +316,14 @@ def test_requests_that_nobody_waits_for_are_given_up(ask):
 
 
 def test_after_a_failure_no_further_requests_are_sent():
-    with Served(in_turn(refused, whole)) as served:
+    def slowly(handler):
+        time.sleep(0.3)  # longer than the failure takes to be heard of
+        whole(handler)
+
+    with Served(in_turn(refused, slowly)) as served:
         server = AnswerServer("x", served.url, concurrency=1)
         server._limit = "max_tokens"
         with pytest.raises(ModelError, match="no streams here"):
             server.sample([CHAT] * 20, 4, 1)
         assert server.generate(CHAT, 9) == "He is a dentist."
-        assert len(served.asked) <= 3
+        assert len(served.asked) <= 5, "not all 20"
