@@ -121,6 +121,7 @@ def test_bytes_that_drip_end_at_the_time_limit(part):
 
 def test_after_an_error_nothing_in_flight_is_repeated():
     """One query is refused for good; others would be repeated for minutes, and those that wait are never asked."""
+    letters = "abcdefghijklmnopqrst"
 
     def asked():
         return {text_of(body) for _, body in server.asked} - {TEXT}
@@ -133,12 +134,10 @@ def test_after_an_error_nothing_in_flight_is_repeated():
 
     with Served(answer) as server:
         found = model(server, attempts=50, concurrency=3)
-        reading = found.read("a b c d e f", "cut", np.array([[2 * i, 2 * i + 1] for i in range(6)]))
+        reading = found.read(" ".join(letters), "cut", np.array([[2 * i, 2 * i + 1] for i in range(len(letters))]))
         with pytest.raises(Refused, match="status 400"):
-            Engine(found)([Queries(reading, np.eye(6, dtype=bool))])
-        assert {"a", "b", "c"} <= asked() < {"a", "b", "c", "d", "e", "f"}, (
-            "at most one or two were sent before the error was seen"
-        )
+            Engine(found)([Queries(reading, np.eye(len(letters), dtype=bool))])
+        assert {"a", "b", "c"} <= asked() < set(letters), "few were sent before the error was seen"
         assert len(server.asked) < 30, "50 attempts of each were not made"
         found.close()
 
