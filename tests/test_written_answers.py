@@ -326,4 +326,4 @@ def test_after_a_failure_no_further_requests_are_sent():
         with pytest.raises(ModelError, match="no streams here"):
             server.sample([CHAT] * 20, 4, 1)
         assert server.generate(CHAT, 9) == "He is a dentist."
-        assert len(served.asked) <= 5, "not all 20"
+        assert len(served.asked) <= 3
